@@ -91,6 +91,7 @@ static const struct {
     {"granitemoehybrid", 2048},
     {"nemotron_h", 4096},
     {"whisper", 448},
+    {"mllama", 131072},
     {"mamba2", 1048576}, /* no class default: state has no length; this is llama.cpp's number */
 };
 

@@ -96,11 +96,11 @@ struct image_processor {
     uint32_t shortest_edge; /* llava: length of the shorter side before the cut; 0: no cut */
     uint32_t min_tiles;     /* tiles, apart, deepseek_ocr: of a grid */
     uint32_t max_tiles;     /* and canvas */
-    bool least_upscaling; /* tiles: how the grid is chosen; else by the aspect */
-    bool split;           /* idefics3, apart: cut into tiles */
-    uint32_t min_side;    /* centred: of the resized image, pixels */
-    bool truncates;       /* centred: sides are rounded down, else to nearest */
-    bool omits_whole;     /* apart: no whole image after a grid */
+    bool least_upscaling;   /* tiles: how the grid is chosen; else by the aspect */
+    bool split;             /* idefics3, apart: cut into tiles */
+    uint32_t min_side;      /* centred: of the resized image, pixels */
+    bool truncates;         /* centred: sides are rounded down, else to nearest */
+    bool omits_whole;       /* apart: no whole image after a grid */
     struct {
         uint16_t rows;
         uint16_t columns;

@@ -56,9 +56,10 @@ const char *check_group_norm_gate(const struct op_view *v);
 const char *check_scale_parts(const struct op_view *v);
 const char *check_head_norm_gate(const struct op_view *v);
 
-/* Of features that rows attend to, and of sounds: plan_check_sound.c. */
+/* Of features that rows attend to, of sounds and canvases: plan_check_sound.c. */
 const char *check_cross_attention(const struct op_view *v);
 const char *check_seeing_rows(const struct op_view *v);
+const char *check_patch_table(const struct op_view *v);
 const char *check_sound_rows(const struct op_view *v);
 const char *check_sound_taps(const struct op_view *v);
 const char *check_near_attention(const struct op_view *v);

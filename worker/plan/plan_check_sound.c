@@ -1,5 +1,5 @@
 /*
- * The shape rules of ops for sounds, and of the ops by which a decoder attends to features.
+ * The shape rules of ops for sounds and for canvases, and of the ops by which a decoder attends to features.
  */
 #include "worker/plan/plan_check_rules.h"
 
@@ -78,4 +78,24 @@ const char *check_seeing_rows(const struct op_view *v)
     if (v->x->rows != PLAN_ROWS_STEP)
         return "it is for step rows";
     return v->plan->config.crossed_layers > 0 ? NULL : "no layer attends to features";
+}
+
+const char *check_patch_table(const struct op_view *v)
+{
+    const struct patch_table_params *params = &v->op->params.patch_table;
+    const struct model_vision *vision = &v->plan->vision;
+    uint64_t places = (uint64_t)vision->canvas_side * vision->canvas_side + 1, rows = 1;
+    if (v->x->rows != PLAN_ROWS_PATCHES || vision->canvas_tiles == 0)
+        return "it is for rows of canvases";
+    if (params->tiles)
+        rows =
+            (1 + (uint64_t)model_vision_canvas_count(vision->canvas_tiles)) * vision->canvas_tiles;
+    if (params->places > 0 && (params->places != places || params->pads))
+        return "padding has no places, and tiles have others";
+    rows *= params->places > 0 ? places : 1;
+    if (v->w->rows != rows || v->w->columns != v->x->columns)
+        return "the weight is not a row of the input's columns for each tile and place";
+    if (!params->leads && !params->patches && !params->pads)
+        return "no row takes part";
+    return isfinite(params->scale) ? NULL : "the scale is not finite";
 }

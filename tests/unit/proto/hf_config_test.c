@@ -84,6 +84,7 @@ static const struct {
     {"granitemoehybrid", 2048},
     {"nemotron_h", 4096},
     {"whisper", 448},
+    {"mllama", 131072},
     {"mamba2", 1048576},
     {"deepseek_v2", 2048},
     {"deepseek_v3", 4096},

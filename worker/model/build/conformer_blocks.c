@@ -54,7 +54,7 @@ static plan_tensor_id list_convolution(struct plan_builder *b, const struct visi
     plan_ops_part_norm(
         b, y, norm,
         (struct part_norm_params){.parts = out.lines * out.columns, .epsilon = own->map_epsilon});
-    plan_ops_clip_columns(b, y, (struct clip_columns_params){0, 0.0f, INFINITY}, y);
+    plan_ops_clip_columns(b, y, (struct clip_columns_params){.maximum = INFINITY}, y);
     plan_builder_end_stage(b);
     return y;
 }
@@ -92,7 +92,8 @@ static plan_tensor_id list_bound(struct plan_builder *b, const struct vision_con
     float bound = c->conformer.clipping;
     if (bound == 0.0f)
         return x;
-    plan_ops_clip_columns(b, x, (struct clip_columns_params){0, -bound, bound}, out);
+    plan_ops_clip_columns(b, x, (struct clip_columns_params){.minimum = -bound, .maximum = bound},
+                          out);
     return out;
 }
 

@@ -297,7 +297,10 @@ static void list_second(struct plan_builder *b, const struct vision_config *c,
 /* The columns of x become those of `out` from `first` on. */
 static void list_copy(struct plan_builder *b, plan_tensor_id x, uint32_t first, plan_tensor_id out)
 {
-    plan_ops_clip_columns(b, x, (struct clip_columns_params){first, -INFINITY, INFINITY}, out);
+    plan_ops_clip_columns(
+        b, x,
+        (struct clip_columns_params){.offset = first, .minimum = -INFINITY, .maximum = INFINITY},
+        out);
 }
 
 /* The features of both towers side by side, projected. */

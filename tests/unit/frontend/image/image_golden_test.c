@@ -25,7 +25,7 @@
 #include "tests/support/sanitized.h"
 
 #define FOLDER         "tests/golden/images/"
-#define SETTINGS_MAX   48
+#define SETTINGS_MAX   64u
 #define FIELDS_MAX     8
 #define FILES_AT_LEAST 38
 #define CASES_AT_LEAST 500

@@ -189,14 +189,43 @@ static void test_other_wholes(void **state)
     assert_false(config.tied_embeddings);
     hf_config_case_must_read("\"model_type\":\"mistral\"", "", &config);
     assert_false(config.tied_embeddings);
-    hf_config_case_must_refuse(
-        "\"model_type\":\"mllama\"",
-        "\"text_config\":{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}",
-        "model_type \"mllama\" is not supported, and its text alone cannot be "
-        "used: hidden_act \"tanh\"");
-    hf_config_case_must_refuse("\"model_type\":\"mllama\"",
+    hf_config_case_must_refuse("\"model_type\":\"fuyu\"",
+                               "\"text_config\":{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}",
+                               "model_type \"fuyu\" is not supported, and its text alone cannot be "
+                               "used: hidden_act \"tanh\"");
+    hf_config_case_must_refuse("\"model_type\":\"fuyu\"",
                                "\"text_config\":{\"model_type\":\"vicuna\"}",
-                               "model_type \"mllama\" is not supported");
+                               "model_type \"fuyu\" is not supported");
+}
+
+/* Layers that attend to features, and tokens without logits. */
+static void test_crossed_layers(void **state)
+{
+    (void)state;
+    const char *model = "\"model_type\":\"mllama\"";
+    hf_config_case_must_read(model, "\"text_config\":{\"model_type\":\"mllama_text_model\"}",
+                             &config);
+    assert_int_equal(config.layers, 40);
+    assert_int_equal(config.crossed_layers, 8);
+    assert_int_equal(config.vocab_tokens, 128256 + 8);
+    assert_int_equal(config.layer[38].kind, LAYER_FEED_FORWARD);
+    assert_int_equal(config.layer[39].kind, LAYER_ATTENTION);
+    hf_config_case_must_read(
+        model, "\"text_config\":{\"num_hidden_layers\":3,\"cross_attention_layers\":[2,0,2]}",
+        &config);
+    assert_int_equal(config.crossed_layers, 2);
+    assert_int_equal(config.layer[1].kind, LAYER_ATTENTION);
+    hf_config_case_must_refuse(
+        model, "\"text_config\":{\"num_hidden_layers\":2,\"cross_attention_layers\":[0,1]}",
+        "cross_attention_layers names none of 2 layers, or all");
+    hf_config_case_must_refuse(
+        model, "\"text_config\":{\"num_hidden_layers\":2,\"cross_attention_layers\":[]}",
+        "cross_attention_layers names none of 2 layers, or all");
+    hf_config_case_must_refuse(
+        model, "\"text_config\":{\"num_hidden_layers\":2,\"cross_attention_layers\":[2]}",
+        "cross_attention_layers is no list");
+    hf_config_case_must_refuse(model, "\"text_config\":{\"hidden_size\":4096,\"head_dim\":64}",
+                               "32 heads of 64");
 }
 
 /* Classes with a tower beside any text: the text's key decides what is refused. */
@@ -448,11 +477,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama),        cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_scaled_ropes), cmocka_unit_test(test_gemma3),
-        cmocka_unit_test(test_gemma2),       cmocka_unit_test(test_other_wholes),
-        cmocka_unit_test(test_biases),       cmocka_unit_test(test_glm4),
-        cmocka_unit_test(test_cohere2),      cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_tower_wholes), cmocka_unit_test(test_minicpm),
-        cmocka_unit_test(test_granitemoe),
+        cmocka_unit_test(test_gemma2),       cmocka_unit_test(test_crossed_layers),
+        cmocka_unit_test(test_other_wholes), cmocka_unit_test(test_biases),
+        cmocka_unit_test(test_glm4),         cmocka_unit_test(test_cohere2),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_tower_wholes),
+        cmocka_unit_test(test_minicpm),      cmocka_unit_test(test_granitemoe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
