@@ -3,7 +3,6 @@
  * are made that none of the steps here asks for: on this device, and on one with large matrices,
  * whose policies have many more. Nothing is compiled: kernels are noted and counted.
  */
-// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
