@@ -26,11 +26,14 @@ static bool has_class(struct json_value config, const char *part)
 
 enum drafter_kind drafter_kind_find(struct json_value config)
 {
-    char kind[CLASS_BYTES] = "";
+    char kind[CLASS_BYTES] = "", model[CLASS_BYTES] = "";
     (void)json_value_string(json_value_member(config, "speculators_model_type"), kind, sizeof kind);
+    (void)json_value_string(json_value_member(config, "model_type"), model, sizeof model);
     if (json_value_type(json_value_member(config, "dflash_config")) != JSON_ABSENT ||
         has_class(config, "DFlash") || strcmp(kind, "dflash") == 0)
         return DRAFTER_DFLASH;
+    if (has_class(config, "Gemma4Assistant") || strcmp(model, "gemma4_assistant") == 0)
+        return DRAFTER_ASSISTANT;
     if (json_value_type(json_value_member(config, "draft_vocab_size")) != JSON_ABSENT ||
         has_class(config, "Eagle3") || strcmp(kind, "eagle3") == 0)
         return DRAFTER_EAGLE3;
@@ -57,6 +60,7 @@ const char *drafter_kind_name(enum drafter_kind kind)
 {
     switch (kind) {
     case DRAFTER_EAGLE3: return "EAGLE-3 head";
+    case DRAFTER_ASSISTANT: return "assistant";
     case DRAFTER_DFLASH: return "DFlash drafter";
     case DRAFTER_MODEL: break;
     }

@@ -8,9 +8,10 @@
 #include "proto/json_value.h"
 
 enum drafter_kind {
-    DRAFTER_MODEL,  /* a model, or no folder at all */
-    DRAFTER_EAGLE3, /* one layer over three inner states (EAGLE-3) */
-    DRAFTER_DFLASH  /* a block of tokens in one pass (DFlash) */
+    DRAFTER_MODEL,    /* a model, or no folder at all */
+    DRAFTER_EAGLE3,   /* one layer over three inner states (EAGLE-3) */
+    DRAFTER_DFLASH,   /* a block of tokens in one pass (DFlash) */
+    DRAFTER_ASSISTANT /* layers that attend over the model's keys and values (Gemma 4's assistant) */
 };
 
 enum drafter_kind drafter_kind_find(struct json_value config);

@@ -202,9 +202,10 @@ def test_broken_layers_are_refused_or_left_out(tmp_path, name, changed, wanted):
 
 @pytest.mark.parametrize("model,drafter,name", [("smollm3-f32.gguf", "eagle3", "EAGLE-3 head"),
                                                 ("qwen3_5-f32", "eagle3_speculator", "EAGLE-3 head"),
-                                                ("smollm3-f32", "dflash", "DFlash drafter")])
+                                                ("smollm3-f32", "dflash", "DFlash drafter"),
+                                                ("gemma4-f32.gguf", "gemma4_assistant", "assistant")])
 def test_a_drafter_of_inner_states_changes_no_answer(model, drafter, name):
-    """It is random, so few of its tokens are right."""
+    """It is random, so few of its tokens are right. An assistant reads caches too."""
     with ShoalServer("--draft-model", str(DRAFTERS / drafter), "--device", "cpu", model=TINY / model) as server:
         server.wait_ready()
         for seed in range(8):

@@ -83,6 +83,20 @@ static void test_drafters_of_inner_states(void **state)
                                           .brief = true});
 }
 
+/* They read caches of the model, of both kinds, quantized too. */
+static void test_assistants(void **state)
+{
+    (void)state;
+    struct kv_quantization uniform = {
+        .scheme = KV_QUANT_UNIFORM, .key_half_bits = 16, .value_half_bits = 16, .group_size = 16};
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/gemma4-f32.gguf",
+                                          .drafter = "tests/golden/drafters/gemma4_assistant"});
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/gemma4_moe-f32",
+                                          .drafter = "tests/golden/drafters/gemma4_assistant_moe",
+                                          .quantization = uniform,
+                                          .brief = true});
+}
+
 /* Delta nets and convolutions; then convolutions alone; then state space mixers without attention. */
 static void test_recurrent_state(void **state)
 {
@@ -103,6 +117,7 @@ int main(void)
         cmocka_unit_test(test_quantized_cache),
         cmocka_unit_test(test_layers_that_predict_a_further_token),
         cmocka_unit_test(test_drafters_of_inner_states),
+        cmocka_unit_test(test_assistants),
         cmocka_unit_test(test_quantized_after_a_start),
         cmocka_unit_test(test_recurrent_state),
     };

@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +15,7 @@
 
 #include "proto/must.h"
 #include "tests/support/backend_step.h"
+#include "tests/support/drafter_trial.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/test_random.h"
 #include "worker/model/model.h"
@@ -46,48 +46,13 @@ struct drafting {
     uint32_t vocab;
 };
 
-static void read_numbers(const char *path, uint32_t *numbers, uint32_t count)
-{
-    FILE *file = fopen(path, "r");
-    must(file);
-    for (uint32_t i = 0; i < count; i++)
-        must(fscanf(file, "%u", &numbers[i]) == 1);
-    fclose(file);
-}
-
 static void read_golden(uint32_t vocab, struct golden *golden)
 {
     size_t floats = (size_t)SHOWN * (BLOCK - 1) * vocab;
-    read_numbers(FOLDER "/ids.txt", golden->ids[0], SEQUENCES * TOKENS);
-    read_numbers(FOLDER "/proposals.txt", golden->proposals[0], SEQUENCES * CONTEXTS * (BLOCK - 1));
-    golden->logits = must_alloc(floats, sizeof *golden->logits);
-    FILE *file = fopen(FOLDER "/logits.f32", "rb");
-    must(file && fread(golden->logits, sizeof *golden->logits, floats, file) == floats);
-    fclose(file);
-}
-
-static struct backend *load(const struct block_trial *trial, const struct plan *plan,
-                            const struct backend *lender, bool shares_kv)
-{
-    struct backend *backend = trial->on_vulkan ? vulkan_backend_create() : cpu_backend_create();
-    struct backend_options options = {.threads = 2,
-                                      .activation_bits = 16,
-                                      .lender = lender,
-                                      .shares_kv = shares_kv,
-                                      .vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
-                                                 .batch_invariant = true,
-                                                 .kernels_when_needed = true},
-                                      .kv_type = trial->on_vulkan ? KV_CACHE_F16 : KV_CACHE_F32,
-                                      .step_depth = 1,
-                                      .keeps_logits = plan->logits != PLAN_NONE,
-                                      .max_step_rows = TOKENS,
-                                      .max_logit_rows = TOKENS};
-    struct error_text error = {""};
-    for (uint32_t group = 0; group < plan->kv.group_count; group++)
-        options.kv_blocks[group] = BLOCKS;
-    if (backend->interface->load(backend, plan, &options, NULL, NULL, &error) != RESULT_OK)
-        fail_msg("%s", error.text);
-    return backend;
+    drafter_trial_numbers(FOLDER "/ids.txt", golden->ids[0], SEQUENCES * TOKENS);
+    drafter_trial_numbers(FOLDER "/proposals.txt", golden->proposals[0],
+                          SEQUENCES * CONTEXTS * (BLOCK - 1));
+    golden->logits = drafter_trial_floats(FOLDER "/logits.f32", floats);
 }
 
 static struct drafting open_drafting(const struct block_trial *trial)
@@ -100,9 +65,12 @@ static struct drafting open_drafting(const struct block_trial *trial)
     const struct target_drafter *drafter = model_drafter(d.model);
     const struct plan *plan = model_plan(d.model);
     assert_int_equal(drafter->block_tokens, BLOCK);
-    d.target = load(trial, plan, NULL, false);
-    d.block = load(trial, drafter->plan, d.target, false);
-    d.context = load(trial, drafter->context_plan, d.block, true);
+    struct drafter_trial_load load = {
+        .on_vulkan = trial->on_vulkan, .rows = TOKENS, .blocks = BLOCKS};
+    d.target = drafter_trial_backend(plan, &load, NULL);
+    d.block = drafter_trial_backend(drafter->plan, &load, d.target);
+    load.shares_kv = true;
+    d.context = drafter_trial_backend(drafter->context_plan, &load, d.block);
     d.columns = plan->tensors[plan->hidden_out].columns;
     d.vocab = plan->config.vocab_tokens;
     /* The matrices that both passes use, and the model's, are there once. */

@@ -85,7 +85,7 @@ static struct backend *create_backend(const struct scene *scene)
     return scene->on_vulkan ? vulkan_backend_create() : cpu_backend_create();
 }
 
-/* Of a plan in blocks like those of the first group of the target; `shares`: those of the lender. */
+/* Of a plan in blocks like those of the first group of the target; `shares`: the lender, whose blocks it uses. */
 static struct backend *load_beside(const struct scene *scene, const struct plan *plan,
                                    uint32_t logit_rows, const struct backend *shares)
 {
@@ -103,8 +103,9 @@ static struct backend *load_beside(const struct scene *scene, const struct plan 
     return backend;
 }
 
-/* A draft model, an ahead layer, or a drafter. */
-static struct draft_model *open_draft(const struct scene *scene, const struct plan *plan)
+/* A draft model, an ahead layer, or a drafter; one that borrows caches reads those of `backend`, the target's. */
+static struct draft_model *open_draft(const struct scene *scene, const struct plan *plan,
+                                      const struct backend *backend)
 {
     struct draft_model_parts parts = {.max_sequences = SEQUENCES};
     const struct target_drafter *drafter = model_drafter(scene->model);
@@ -114,7 +115,7 @@ static struct draft_model *open_draft(const struct scene *scene, const struct pl
         parts.block_tokens = drafter->block_tokens;
         parts.mask_token = drafter->mask_token;
     }
-    parts.backend = load_beside(scene, plan, draft_model_draws(&parts), NULL);
+    parts.backend = load_beside(scene, plan, draft_model_draws(&parts), backend);
     draft_model_describe(target, plan, &parts);
     if (parts.block_tokens > 0) {
         struct draft_model_parts context = {.max_sequences = SEQUENCES};
@@ -163,6 +164,10 @@ static void open_engine(struct engine_rig *rig, const struct scene *scene,
         options.kv_blocks[group] = load.kv_blocks[group] = BLOCKS;
     must(options.backend->interface->load(options.backend, plan, &load, NULL, NULL, NULL) ==
          RESULT_OK);
+    const struct plan *own = model_ahead_plan(scene->model);
+    options.leaves_backend = own && own->config.borrows_caches;
+    if (options.leaves_backend)
+        options.draft_model = open_draft(scene, own, options.backend);
     engine_rig_open(rig, &options);
 }
 
@@ -200,6 +205,10 @@ static void run(struct scene *scene, const struct drafter *drafter, struct draft
     assert_true(engine_rig_preemptions(&rig) > 0);
     memcpy(accepted, rig.frontend->accepted_drafts, sizeof rig.frontend->accepted_drafts);
     engine_rig_close(&rig);
+    if (!rig.options.leaves_backend)
+        return;
+    close_draft(rig.options.draft_model);
+    rig.options.backend->interface->destroy(rig.options.backend);
 }
 
 /* With the model itself as its draft model, whose guesses are nearly all right, if it is not
@@ -213,7 +222,7 @@ static void check_draft_models(struct scene *scene, const struct draft_trial *tr
         struct model *model;
         struct error_text error;
         must(model_open(paths[i], &model, &error) == RESULT_OK);
-        struct draft_model *draft = open_draft(scene, model_plan(model));
+        struct draft_model *draft = open_draft(scene, model_plan(model), NULL);
         run(scene, &suffix_drafter, draft, false, accepted[i]);
         close_draft(draft);
         model_close(model);
@@ -226,15 +235,22 @@ static void check_draft_models(struct scene *scene, const struct draft_trial *tr
 
 /* The plan that keeps hidden states gives the same answers, with the checkpoint's layer that predicts a
  * further token or with a drafter. Both are random, so few of their proposals are right. */
-static void check_ahead(struct scene *scene, const char *drafter)
+static void check_ahead(struct scene *scene, const struct draft_trial *trial)
 {
+    const char *drafter = trial->drafter;
     struct error_text error;
     uint64_t accepted[LIMIT_DRAFT_TOKENS + 1];
     if (drafter)
         must(model_open_drafter(scene->model, drafter, NULL, &error) == RESULT_OK);
     else
         must(model_open_ahead(scene->model, &error) == RESULT_OK);
-    struct draft_model *draft = open_draft(scene, model_ahead_plan(scene->model));
+    if (model_ahead_plan(scene->model)->config.borrows_caches) {
+        must(model_quantize_kv(scene->model, &trial->quantization, &error) == RESULT_OK);
+        run(scene, &suffix_drafter, NULL, false, accepted);
+        run(scene, &scene->oracle.drafter, NULL, false, accepted);
+        return;
+    }
+    struct draft_model *draft = open_draft(scene, model_ahead_plan(scene->model), NULL);
     run(scene, &suffix_drafter, draft, false, accepted);
     run(scene, &scene->oracle.drafter, draft, false, accepted);
     close_draft(draft);
@@ -275,7 +291,7 @@ void draft_trial_run(const struct draft_trial *trial)
     if (trial->other)
         check_draft_models(&scene, trial);
     if (trial->ahead || trial->drafter)
-        check_ahead(&scene, trial->drafter);
+        check_ahead(&scene, trial);
     for (uint32_t i = 0; i < REQUESTS; i++)
         drawn_request_fini(&scene.requests[i]);
     draft_oracle_fini(&scene.oracle);

@@ -161,7 +161,8 @@ void engine_rig_close(struct engine_rig *rig)
         0)
         must(kv_pools_used(&rig->engine->pools) == 0);
     worker_engine_destroy(rig->engine);
-    rig->backend->interface->destroy(rig->backend);
+    if (!rig->options.leaves_backend)
+        rig->backend->interface->destroy(rig->backend);
     if (rig->draft_backend) {
         draft_model_destroy(rig->draft_model);
         rig->draft_backend->interface->destroy(rig->draft_backend);

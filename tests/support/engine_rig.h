@@ -41,6 +41,7 @@ struct engine_rig_options {
     struct draft_pace draft_pace; /* likewise */
     struct thread_pool *helpers;  /* of the engine, for masks; the caller's */
     struct backend *backend;      /* a real one, loaded, instead of the fake one; the rig ends it */
+    bool leaves_backend;          /* the caller ends it */
     const struct kv_layout *layout; /* of its plan, instead of the groups above */
 };
 /* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step in

@@ -30,6 +30,7 @@ void draft_model_describe(const struct plan *target, const struct plan *plan,
     parts->group_count = plan->kv.group_count;
     parts->vocab_tokens = plan->config.vocab_tokens;
     parts->context_tokens = plan->config.context_tokens;
+    parts->borrows_caches = plan->config.borrows_caches;
     if (!plan->takes_hidden)
         return;
     must(target->keeps_hidden);
@@ -80,10 +81,10 @@ struct draft_model *draft_model_create(const struct draft_model_parts *parts)
     if (parts->hidden_columns > 0)
         model->hidden = must_alloc((size_t)DRAFT_MODEL_ROWS * row_columns(parts), sizeof(float));
     model->batch.hidden = model->hidden;
-    if (parts->takes_images) {
+    if (parts->takes_images)
         model->feature_rows = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->feature_rows);
+    if (parts->takes_images || parts->borrows_caches)
         model->rope_positions = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->rope_positions);
-    }
     return model;
 }
 
@@ -118,6 +119,11 @@ static void add_images(struct draft_model *model, const struct draft_model_rows 
 {
     struct step_batch *batch = &model->batch;
     must(model->parts.takes_images || (!rows->feature_rows && !rows->rope_positions));
+    for (uint32_t i = 0; i < rows->row_count && model->parts.borrows_caches; i++) {
+        uint32_t place = rows->first_position + i + 1;
+        model->rope_positions[batch->row_count + i] = (struct rope_position){place, place, place};
+        batch->rope_positions = model->rope_positions;
+    }
     for (uint32_t i = 0; i < rows->row_count && model->parts.takes_images; i++) {
         uint32_t row = batch->row_count + i, position = rows->first_position + i;
         model->feature_rows[row] = rows->feature_rows ? rows->feature_rows[i] : ROW_FEATURE_NONE;
@@ -161,7 +167,7 @@ void draft_model_add(struct draft_model *model, const struct draft_model_rows *r
                                    .state_source = STATE_SLOT_NONE,
                                    .state_copy = STATE_SLOT_NONE};
     for (uint32_t group = 0; group < model->parts.group_count; group++)
-        part->block_tables[group] = rows->blocks;
+        part->block_tables[group] = rows->group_blocks ? rows->group_blocks[group] : rows->blocks;
     memcpy(model->token_ids + batch->row_count, rows->tokens,
            rows->row_count * sizeof *rows->tokens);
     add_states(model, rows);

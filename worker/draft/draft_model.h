@@ -46,6 +46,9 @@ struct draft_model_parts {
     uint32_t mask_token;
     struct draft_model
         *context; /* likewise: computes its cells from the target's hidden states; outlives it */
+    /* Its layers read keys and values of the target: a row sees those before its token's position, which is its rotary
+     * position, and has a place one before it. */
+    bool borrows_caches;
     bool takes_images; /* rows may have features of the target's pool, and rotary positions */
 };
 
@@ -65,6 +68,8 @@ struct draft_model_rows {
     uint32_t first_position;
     uint32_t row_count;     /* > 0 */
     const uint32_t *blocks; /* block table that covers these positions and all before them */
+    const uint32_t *const *
+        group_blocks; /* [group_count] tables, in place of `blocks`, with borrows_caches; else NULL */
     const struct row_sampling *samplings; /* [draw_count] */
     uint32_t draw_count; /* the last so many rows have draws: 1 in drafters without blocks, or 0 */
     const float *hidden; /* [row_count, hidden_columns] of the target; NULL: `own`, or none */

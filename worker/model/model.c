@@ -488,27 +488,37 @@ static enum result build_ahead(struct model *model, const struct ahead_form *for
     return build_plan(form->list_ops, &config, &source, &model->ahead_plan, error);
 }
 
+/* Makes the plan one that keeps the last hidden states. */
+static enum result keep_hidden(struct model *model, struct error_text *error)
+{
+    struct plan *plan = NULL;
+    struct model_config config = model->plan->config;
+    config.keeps_hidden = true;
+    enum result result = build_plan(model->family->list_ops, &config, &model->source, &plan, error);
+    if (result != RESULT_OK)
+        return result;
+    must(plan->keeps_hidden);
+    plan_destroy(model->plan);
+    model->plan = plan;
+    return RESULT_OK;
+}
+
 enum result model_open_ahead(struct model *model, struct error_text *error)
 {
     const struct ahead_form *form = model->family->ahead;
-    struct plan *plan = NULL;
     if (!form)
         return error_set(error, RESULT_NOT_FOUND,
                          "layers that predict a further token are not known of this family");
     enum result result = build_ahead(model, form, error);
     if (result != RESULT_OK)
         return result;
-    struct model_config config = model->plan->config;
-    config.keeps_hidden = true;
-    result = build_plan(model->family->list_ops, &config, &model->source, &plan, error);
+    result = keep_hidden(model, error);
     if (result != RESULT_OK) {
         plan_destroy(model->ahead_plan);
         model->ahead_plan = NULL;
         return result;
     }
-    must(plan->keeps_hidden && model->ahead_plan->takes_hidden);
-    plan_destroy(model->plan);
-    model->plan = plan;
+    must(model->ahead_plan->takes_hidden);
     return RESULT_OK;
 }
 
@@ -521,7 +531,10 @@ enum result model_open_drafter(struct model *model, const char *path,
         target_drafter_open(path, opened, &model->source, model->plan, &model->drafter, error);
     if (result != RESULT_OK)
         return result;
-    result = plan_taps_add(model->plan, model->drafter.taps, model->drafter.tap_count, &reason);
+    result = model->drafter.borrows_caches ? keep_hidden(model, &reason)
+                                           : plan_taps_add(model->plan, model->drafter.taps,
+                                                           model->drafter.tap_count, &reason);
+    target_drafter_follow_caches(&model->drafter, model->plan);
     if (result == RESULT_OK)
         return result;
     target_drafter_close(&model->drafter);
@@ -541,7 +554,11 @@ const struct plan *model_ahead_plan(const struct model *model)
 enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,
                               struct error_text *error)
 {
-    return kv_layout_quantize(&model->plan->kv, &model->plan->config, quantization, error);
+    enum result result =
+        kv_layout_quantize(&model->plan->kv, &model->plan->config, quantization, error);
+    if (result == RESULT_OK && model->drafter.plan)
+        target_drafter_follow_caches(&model->drafter, model->plan);
+    return result;
 }
 
 enum result model_pool(struct model *model, struct error_text *error)

@@ -57,7 +57,7 @@ enum result model_pool(struct model *model, struct error_text *error) RESULT_CHE
  * of model_open(); the model stays usable without it. */
 enum result model_open_ahead(struct model *model, struct error_text *error) RESULT_CHECKED;
 /* Opens a drafter that reads the model's inner states (proto/drafter_kind.h) and makes the model's plan keep
- * them; not with model_open_ahead(). `opened` as in model_open_of(). Errors of model_open(); the model stays
+ * them; not with model_open_ahead(), and before model_quantize_kv(). `opened` as in model_open_of(). Errors of model_open(); the model stays
  * usable without it. */
 enum result model_open_drafter(struct model *model, const char *path,
                                const struct opened_files *opened,

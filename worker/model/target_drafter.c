@@ -12,6 +12,7 @@
 #include "proto/must.h"
 #include "worker/model/build/dflash_blocks.h"
 #include "worker/model/build/eagle_blocks.h"
+#include "worker/model/build/gemma_blocks.h"
 #include "worker/model/build/plan_builder.h"
 #include "worker/model/checkpoint/checkpoint_keys.h"
 #include "worker/model/family_registry.h"
@@ -318,7 +319,145 @@ static enum result open_dflash(struct target_drafter *drafter, const struct plan
     return result;
 }
 
-/* --- both ------------------------------------------------------------------------------------- */
+/* --- Gemma 4's assistant ----------------------------------------------------------------------- */
+
+/* All of its layers share keys. Of a model that is an error, so its family reads a config without that member. `text` is
+ * a copy of the config's part, the caller's to free. */
+static char *copy_unshared(struct json_value part, struct json_value *text)
+{
+    static const char name[] = "num_kv_shared_layers";
+    char *bytes = must_alloc(part.byte_count + 1, 1);
+    memcpy(bytes, part.bytes, part.byte_count);
+    *text = (struct json_value){.bytes = bytes, .byte_count = part.byte_count};
+    struct json_value shared = json_value_member(*text, name);
+    if (json_value_type(shared) == JSON_NUMBER) {
+        memset(bytes + (shared.bytes - bytes), ' ', shared.byte_count);
+        bytes[shared.bytes - bytes] = '0';
+    }
+    return bytes;
+}
+
+/* The model's last layer of the kind of the assistant's; LIMIT_LAYERS if there is none. */
+static uint32_t lending_layer(const struct model_config *model, const struct model_config *own,
+                              uint32_t layer)
+{
+    for (uint32_t i = model->layers; i-- > 0;)
+        if ((model->layer[i].window > 0) == (own->layer[layer].window > 0))
+            return i;
+    return LIMIT_LAYERS;
+}
+
+/* What an assistant of another kind, or for another model, would compute otherwise. */
+static void refuse_other_assistants(struct checkpoint_keys *keys, const struct model_config *own,
+                                    const struct model_config *model)
+{
+    if (strcmp(model->architecture, own->architecture) != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "it is for models of family %s, not %s",
+                               own->architecture, model->architecture);
+    if (own->per_layer_columns > 0 || own->experts.count > 0)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "its layers have experts or inputs of their own");
+    if (own->vocab_tokens != model->vocab_tokens)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "its vocabulary has %u tokens and the model's %u", own->vocab_tokens,
+                               model->vocab_tokens);
+    for (uint32_t layer = 0; layer < own->layers && keys->result == RESULT_OK; layer++) {
+        uint32_t lends = lending_layer(model, own, layer);
+        if (lends == LIMIT_LAYERS || own->layer[layer].window != model->layer[lends].window ||
+            model_config_head_dim(own, layer) != model_config_head_dim(model, lends) ||
+            model_config_kv_heads(own, layer) != model_config_kv_heads(model, lends))
+            checkpoint_keys_refuse(keys, RESULT_INVALID,
+                                   "layer %u: the model has no layer whose keys it could read",
+                                   layer);
+    }
+}
+
+static enum result read_assistant(struct json_value root, const struct model_config *model,
+                                  const struct model_family **family, struct model_config *config,
+                                  struct error_text *error)
+{
+    struct error_text reason = {""};
+    struct checkpoint_keys keys = {.object = root, .error = &reason};
+    struct json_value text = json_value_member(root, "text_config");
+    if (json_value_type(text) != JSON_OBJECT)
+        return error_set(error, RESULT_INVALID, "config.json: key text_config is missing");
+    char *copy = copy_unshared(text, &text);
+    enum result result = family_registry_read_hf(text, family, config, error);
+    free(copy);
+    if (result != RESULT_OK)
+        return result;
+    if (!(*family)->list_assistant_ops)
+        return error_set(error, RESULT_UNSUPPORTED, "assistants of family %s are not read",
+                         config->architecture);
+    if (checkpoint_keys_bool_or(&keys, "use_ordered_embeddings", false))
+        checkpoint_keys_refuse(&keys, RESULT_UNSUPPORTED,
+                               "use_ordered_embeddings: logits by centroids are not computed");
+    uint32_t states =
+        checkpoint_keys_u32(&keys, "backbone_hidden_size", (struct u32_range){1, LIMIT_HIDDEN});
+    if (keys.result == RESULT_OK && states != model->hidden)
+        checkpoint_keys_refuse(&keys, RESULT_INVALID,
+                               "it reads states of %u columns and the model's have %u", states,
+                               model->hidden);
+    refuse_other_assistants(&keys, config, model);
+    config->tied_embeddings = checkpoint_keys_bool_or(&keys, "tie_word_embeddings", true);
+    config->context_tokens = model->context_tokens;
+    config->logit_soft_cap = 0.0f;
+    config->borrows_caches = true;
+    return keys.result == RESULT_OK ? RESULT_OK
+                                    : error_set(error, keys.result, "config.json: %s", reason.text);
+}
+
+/* The model's blocks, and in them the places of the layers whose keys and values it reads. */
+static struct kv_layout borrowed_layout(const struct plan *model, const struct model_config *own)
+{
+    struct kv_layout layout = model->kv;
+    layout.layer_count = own->layers;
+    for (uint32_t layer = 0; layer < own->layers; layer++) {
+        uint32_t lends = lending_layer(&model->config, own, layer);
+        layout.layer_group[layer] = model->kv.layer_group[lends];
+        layout.layer_index[layer] = model->kv.layer_index[lends];
+    }
+    return layout;
+}
+
+void target_drafter_follow_caches(struct target_drafter *drafter, const struct plan *plan)
+{
+    if (drafter->borrows_caches)
+        drafter->plan->kv = borrowed_layout(plan, &drafter->plan->config);
+}
+
+static enum result open_assistant(struct target_drafter *drafter, const struct plan *model,
+                                  struct error_text *error)
+{
+    struct model_config config;
+    struct dflash_target ends;
+    const struct model_family *family;
+    enum result result = read_assistant(checkpoint_folder_config(drafter->folder), &model->config,
+                                        &family, &config, error);
+    if (result == RESULT_OK)
+        result = find_ends(model, &ends, error);
+    if (result != RESULT_OK)
+        return result;
+    struct assistant_target target = {ends.embedding, ends.embedding_scale, model->config.hidden};
+    struct plan_source source = {.tensors = checkpoint_folder_tensors(drafter->folder),
+                                 .naming = &family->hf->naming};
+    source.prefix =
+        tensor_naming_find_prefix(source.naming, source.tensors, NULL, "output_norm.weight");
+    if (!source.prefix)
+        return error_set(error, RESULT_INVALID, "tensor model.norm.weight is missing");
+    struct plan_builder *builder = plan_builder_create(&source, &config, error);
+    if (!builder)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
+    struct kv_layout layout = borrowed_layout(model, &config);
+    plan_builder_set_caches(builder, &layout);
+    drafter->borrows_caches = true;
+    result = plan_builder_finish(builder, family->list_assistant_ops(builder, &config, &target),
+                                 &drafter->plan);
+    plan_builder_destroy(builder);
+    return result;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
 
 static enum result open_folder(const char *path, const struct opened_files *opened,
                                struct checkpoint_folder **folder, struct error_text *error)
@@ -345,6 +484,8 @@ enum result target_drafter_open(const char *path, const struct opened_files *ope
         result = open_eagle(drafter, source, &plan->config, &reason);
     else if (result == RESULT_OK && drafter->kind == DRAFTER_DFLASH)
         result = open_dflash(drafter, plan, &reason);
+    else if (result == RESULT_OK && drafter->kind == DRAFTER_ASSISTANT)
+        result = open_assistant(drafter, plan, &reason);
     else if (result == RESULT_OK)
         result = error_set(&reason, RESULT_UNSUPPORTED, "drafters of this kind are not read: %s",
                            drafter_kind_name(drafter->kind));

@@ -25,6 +25,9 @@ struct target_drafter {
     uint32_t mask_token;
     uint32_t tap_count;
     uint32_t taps[PLAN_TAPS_MAX]; /* as in plan_taps_add() */
+    /* Of an assistant: it has no taps, but takes the model's last hidden states, and its layers read keys and values
+     * of the model's layers. */
+    bool borrows_caches;
     /* [plan_drawn_tokens(plan)] the model's token of each of its own; NULL: they are the same */
     uint32_t *token_map;
 };
@@ -35,6 +38,8 @@ enum result target_drafter_open(const char *path, const struct opened_files *ope
                                 const struct plan_source *source, const struct plan *plan,
                                 struct target_drafter *drafter,
                                 struct error_text *error) RESULT_CHECKED;
+/* Of a drafter that borrows caches, after the layout of the model's caches changed: the same in its plan. */
+void target_drafter_follow_caches(struct target_drafter *drafter, const struct plan *plan);
 void target_drafter_close(struct target_drafter *drafter);
 
 #endif

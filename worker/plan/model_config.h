@@ -188,6 +188,9 @@ struct model_config {
     bool parallel_halves;   /* both halves of a layer read the same normed row */
     /* Rows see all rows of their sequence, which is computed in one step; the plan gives vectors. */
     bool encoder;
+    /* Of a drafter: layers attend over keys and values of the model's layers, none stores any, and steps state
+     * rotary positions. */
+    bool borrows_caches;
     bool sees_block; /* rows see the rows after them in a step (struct step_batch, visible_ends) */
     uint32_t
         position_rows; /* of a table of absolute positions, in encoders and whisper; 0: it has none */

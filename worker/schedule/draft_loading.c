@@ -85,7 +85,7 @@ uint64_t draft_loading_block_bytes(const struct draft_loading *loading,
                                    const struct worker_options *options)
 {
     uint64_t bytes = 0;
-    if (!loading->plan)
+    if (!loading->plan || loading->plan->config.borrows_caches)
         return 0;
     const struct kv_layout *layout = &loading->plan->kv;
     for (uint32_t group = 0; group < layout->group_count; group++)
@@ -113,6 +113,9 @@ static struct backend_options own_options(const struct draft_loading *loading,
     own.vision = NULL;
     own.max_patch_rows = own.feature_rows = 0;
     uint32_t blocks = options->kv_blocks[full_group(&target->kv)];
+    own.shares_kv = loading->plan->config.borrows_caches;
+    if (own.shares_kv)
+        return own;
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         own.kv_blocks[group] = group < loading->plan->kv.group_count ? blocks : 0;
     return own;

@@ -58,6 +58,12 @@ bool model_drafts_is_ahead(const struct worker_engine *engine)
     return hidden_columns(engine) > 0;
 }
 
+/* It has no cells of its own. */
+static bool borrows_caches(const struct worker_engine *engine)
+{
+    return parts_of(engine)->borrows_caches;
+}
+
 /* Of its own states. */
 static uint32_t state_columns(const struct worker_engine *engine)
 {
@@ -75,6 +81,8 @@ uint32_t model_drafts_first_rows(const struct worker_engine *engine,
                                  const struct sequence *sequence)
 {
     uint32_t end = sequence->known_tokens - token_shift(engine);
+    if (borrows_caches(engine))
+        return 1;
     return end > sequence->draft.cells.count ? end - sequence->draft.cells.count : 0;
 }
 
@@ -294,7 +302,7 @@ static bool is_young(const struct sequence *sequence)
 
 void model_drafts_settle(struct worker_engine *engine)
 {
-    for (uint32_t i = 0; i < sequence_table_running(engine->table); i++)
+    for (uint32_t i = 0; !borrows_caches(engine) && i < sequence_table_running(engine->table); i++)
         settle(&engine->model_drafts, sequence_table_running_at(engine->table, i));
 }
 
@@ -357,7 +365,7 @@ enum result model_drafts_feed_ahead(struct worker_engine *engine, bool decoding,
 {
     uint32_t fed = 0;
     enum result result = RESULT_OK;
-    bool rests = engine->drafts.pace.model.pause_steps > LONG_PAUSE;
+    bool rests = borrows_caches(engine) || engine->drafts.pace.model.pause_steps > LONG_PAUSE;
     for (uint32_t i = 0; !rests && i < sequence_table_running(engine->table); i++) {
         struct sequence *sequence = sequence_table_running_at(engine->table, i);
         if ((sequence->state == SEQUENCE_DECODE) == decoding && sequence_draft_is_wanted(sequence))
@@ -400,13 +408,22 @@ enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
     return fed > 0 ? run(engine, fed, false, error) : RESULT_OK;
 }
 
+/* The target's last step has the state of the row before the last known token. */
+static bool has_last_state(const struct worker_engine *engine, const struct sequence *sequence)
+{
+    return sequence->known_tokens >= 2 &&
+           hidden_rows(engine, sequence, sequence->known_tokens - 2) > 0;
+}
+
 bool model_drafts_is_ready(const struct worker_engine *engine, const struct sequence *sequence)
 {
     uint32_t rows = model_drafts_first_rows(engine, sequence);
     struct row_sampling sampling;
-    bool is_fed = model_drafts_is_block(engine) ? rows == 0
-                                                : rows > 0 && rows <= FIRST_ROWS &&
-                                                      rows_it_takes(engine, sequence, rows) == rows;
+    bool is_fed =
+        borrows_caches(engine) ? has_last_state(engine, sequence)
+        : model_drafts_is_block(engine)
+            ? rows == 0
+            : rows > 0 && rows <= FIRST_ROWS && rows_it_takes(engine, sequence, rows) == rows;
     return sequence->state == SEQUENCE_DECODE && is_fed &&
            sequence->known_tokens + model_drafts_most(engine) <= parts_of(engine)->context_tokens &&
            sequence_next_draw(sequence, &sampling) == SEQUENCE_DRAW_KNOWN && !sampling.is_forced;
@@ -445,6 +462,30 @@ static float *own_state(struct worker_engine *engine, const struct model_pick *p
     return drafts->states + (size_t)(pick - drafts->picks) * state_columns(engine);
 }
 
+/* Adds the row of a stream's next round: its last token, or the last one drafted, always at the same place. */
+static uint32_t add_borrowed_round(struct worker_engine *engine, const struct model_pick *pick,
+                                   struct model_round *round)
+{
+    const struct sequence *sequence = pick->sequence;
+    const uint32_t *blocks[KV_GROUPS_MAX];
+    uint32_t place = sequence->known_tokens - 2;
+    struct row_sampling sampling;
+    guess_sampling(engine, sequence, round, &sampling);
+    for (uint32_t group = 0; group < parts_of(engine)->group_count; group++)
+        blocks[group] = sequence->tables[group].blocks;
+    draft_model_add(engine->parts.draft_model,
+                    &(struct draft_model_rows){
+                        .tokens = sequence->request.tokens + place + 1 + round->tokens,
+                        .hidden = round->tokens == 0 ? hidden_of(engine, sequence, place) : NULL,
+                        .own = round->tokens == 0 ? NULL : own_state(engine, pick),
+                        .first_position = place,
+                        .row_count = 1,
+                        .group_blocks = blocks,
+                        .samplings = &sampling,
+                        .draw_count = 1});
+    return 1;
+}
+
 /* Adds the rows of a stream's next round. */
 static uint32_t add_round(struct worker_engine *engine, const struct model_pick *pick,
                           struct model_round *round)
@@ -454,6 +495,8 @@ static uint32_t add_round(struct worker_engine *engine, const struct model_pick 
     uint32_t end = sequence->known_tokens + round->tokens - token_shift(engine);
     struct given_states states = {0};
     struct row_sampling sampling;
+    if (borrows_caches(engine))
+        return add_borrowed_round(engine, pick, round);
     guess_sampling(engine, sequence, round, &sampling);
     if (round->tokens > 0) {
         first = end - 1;
@@ -479,7 +522,9 @@ static void take_guess(struct worker_engine *engine, const struct model_pick *pi
         memcpy(own_state(engine, pick),
                draft_model_hidden(engine->parts.draft_model) + (size_t)draw * columns,
                columns * sizeof(float));
-    if (round->tokens == 0) {
+    if (borrows_caches(engine)) {
+        cells->guessed_count = 0;
+    } else if (round->tokens == 0) {
         note_cells(&engine->model_drafts, sequence, sequence->known_tokens - token_shift(engine));
         cells->guessed_from = sequence->known_tokens;
     } else if (columns == 0) {
@@ -564,8 +609,10 @@ enum result model_drafts_propose(struct worker_engine *engine, struct model_pick
         uint32_t tokens =
             sequence->known_tokens + least(rounds, picks[i].most) - (is_block ? 0 : 1);
         must(picks[i].most > 0);
-        kv_pools_make_room(&engine->pools, drafts->group, block_table_missing(table, tokens));
-        block_table_extend(table, pool, tokens);
+        if (!borrows_caches(engine)) {
+            kv_pools_make_room(&engine->pools, drafts->group, block_table_missing(table, tokens));
+            block_table_extend(table, pool, tokens);
+        }
         drafts->rounds[i] = (struct model_round){.chance = 1.0};
         picks[i].proposal->count = 0;
     }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/assistant_trial.h"
 #include "tests/support/block_trial.h"
 #include "tests/support/draft_trial.h"
 #include "tests/support/vulkan_fixture.h"
@@ -57,6 +58,22 @@ static void test_drafter_of_blocks(void **state)
                                           .on_vulkan = true});
 }
 
+static void test_proposals_of_assistants(void **state)
+{
+    (void)state;
+    assistant_trial_run(
+        &(struct assistant_trial){.on_vulkan = true, .differing = 8, .tolerance = 8e-3});
+}
+
+static void test_assistants(void **state)
+{
+    (void)state;
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/gemma4-f32.gguf",
+                                          .drafter = "tests/golden/drafters/gemma4_assistant",
+                                          .brief = true,
+                                          .on_vulkan = true});
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -77,6 +94,8 @@ int main(void)
         cmocka_unit_test(test_drafters_of_inner_states),
         cmocka_unit_test(test_proposals_of_blocks),
         cmocka_unit_test(test_drafter_of_blocks),
+        cmocka_unit_test(test_proposals_of_assistants),
+        cmocka_unit_test(test_assistants),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

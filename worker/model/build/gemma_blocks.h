@@ -6,6 +6,23 @@
 
 #include "worker/model/build/plan_ops.h"
 
+/*
+ * What an assistant, a small drafter, uses of the model. Its layers have queries alone: each attends over keys and
+ * values of the model's last layer of its kind. Its row has the last token and a state h of `hidden` columns, which
+ * is the model's after its final norm at the position before, or the row before its own output.
+ *
+ *   x = pre_projection . (embedding(token) * scale | h)
+ *   layers of the family, with the rotary position of the last token in all rows
+ *   h' = post_projection . norm(x), logits = output . norm(x)
+ *
+ * Source: transformers 5.24, modeling_gemma4_assistant.py and SinglePositionMultiTokenCandidateGenerator.
+ */
+struct assistant_target {
+    const struct plan_weight *embedding; /* [vocab_tokens, hidden] of the model */
+    float embedding_scale;
+    uint32_t hidden;
+};
+
 /* inputs [step rows, layers * per_layer_columns] = (norm_per_layer(Wp . x / sqrt(hidden)) + the
  * tokens' rows of the second table * sqrt(columns)) / sqrt(2), x being the embedding. */
 void gemma_blocks_per_layer_inputs(struct plan_builder *b, const struct model_config *c,

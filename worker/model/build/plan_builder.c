@@ -79,6 +79,12 @@ const struct model_config *plan_builder_config(const struct plan_builder *builde
     return &builder->plan->config;
 }
 
+void plan_builder_set_caches(struct plan_builder *builder, const struct kv_layout *layout)
+{
+    must(builder->plan->config.borrows_caches);
+    builder->plan->kv = *layout;
+}
+
 plan_tensor_id plan_builder_tensor(struct plan_builder *builder, enum plan_rows rows,
                                    uint32_t columns)
 {
@@ -644,7 +650,8 @@ static enum result order_check(const struct plan_builder *builder, const struct 
         return error_set(builder->error, RESULT_INVALID,
                          "op %u moe_combine: tensor %u is added to before it is written", number,
                          op->output);
-    if (op->stem == OP_attention && !builder->cached[op->params.attention.layer])
+    if (op->stem == OP_attention && !builder->plan->config.borrows_caches &&
+        !builder->cached[op->params.attention.layer])
         return error_set(builder->error, RESULT_INVALID,
                          "op %u attention: layer %u has stored no keys", number,
                          op->params.attention.layer);

@@ -197,6 +197,8 @@ void plan_builder_refuse(struct plan_builder *builder, const char *words);
 void plan_builder_append(struct plan_builder *builder, struct plan_op op);
 
 /* The config that ops take their scales, ropes and windows from. */
+/* Of a config that borrows caches, before ops are listed: where its layers' keys and values lie. */
+void plan_builder_set_caches(struct plan_builder *builder, const struct kv_layout *layout);
 const struct model_config *plan_builder_config(const struct plan_builder *builder);
 
 #endif

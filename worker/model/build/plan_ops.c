@@ -21,7 +21,7 @@ struct qkv_slices plan_ops_qkv_slices(const struct model_config *config)
 struct qkv_slices plan_ops_layer_slices(const struct model_config *config, uint32_t layer)
 {
     uint32_t head_dim = model_config_head_dim(config, layer);
-    bool stores = config->layer[layer].cache_back == 0;
+    bool stores = config->layer[layer].cache_back == 0 && !config->borrows_caches;
     uint32_t kv_heads = stores ? model_config_kv_heads(config, layer) : 0;
     uint32_t query_columns = config->heads * head_dim, kv_columns = kv_heads * head_dim;
     return (struct qkv_slices){

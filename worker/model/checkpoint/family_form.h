@@ -97,6 +97,8 @@ struct ahead_form {
     plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
 };
 
+struct assistant_target;
+
 struct model_family {
     const char *architecture;     /* general.architecture of GGUF; also the name in logs */
     const struct gguf_form *gguf; /* NULL: GGUF has no architecture of this name */
@@ -108,6 +110,11 @@ struct model_family {
     /* Lists the tower of sounds; set if hf->sound is. */
     void (*list_sound_ops)(struct plan_builder *builder, const struct vision_config *config);
     const struct ahead_form *ahead; /* NULL: such layers are not known */
+    /* Lists the pass of an assistant, a drafter whose config borrows caches (gemma_blocks.h); NULL: the family
+     * has none. */
+    plan_tensor_id (*list_assistant_ops)(struct plan_builder *builder,
+                                         const struct model_config *config,
+                                         const struct assistant_target *target);
 };
 
 #endif

@@ -238,6 +238,8 @@ static const struct tensor_name names[] = {
     {"blk.*.post_norm.weight", "^layers.*.post_per_layer_input_norm.weight"},
     {"blk.*.layer_output_scale.weight", "^layers.*.layer_scalar"},
     {"rope_freqs.weight", "rope_freqs.weight"},
+    {"pre_projection.weight", "pre_projection.weight"}, /* of an assistant */
+    {"post_projection.weight", "post_projection.weight"},
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
@@ -575,7 +577,7 @@ static plan_tensor_id list_attention(struct plan_builder *b, const struct model_
     const struct qkv_slices slices = plan_ops_layer_slices(c, layer);
     uint32_t q_rows = slices.queries.heads * slices.queries.head_dim;
     uint32_t kv_rows = slices.keys.heads * slices.keys.head_dim;
-    bool stores = c->layer[layer].cache_back == 0;
+    bool stores = c->layer[layer].cache_back == 0 && !c->borrows_caches;
     plan_tensor_id qkv = family_tensors_get(pool, b, FAMILY_QKV, r->rows, slices.columns);
     plan_tensor_id attended = family_tensors_get(pool, b, FAMILY_ATTENDED, r->rows, q_rows);
     plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.attn_norm.weight", layer);
@@ -678,12 +680,27 @@ static void list_projections(struct plan_builder *b, const struct model_config *
             b, r->residual, plan_builder_vector(b, 1, "blk.%u.layer_output_scale.weight", layer));
 }
 
+/* The last layer's attended rows [step rows], for logit rows. */
+static plan_tensor_id gather(struct plan_builder *b, const struct model_config *c,
+                             struct family_tensors *pool, const struct gemma4_rows *step,
+                             const struct gemma4_rows *last, plan_tensor_id attended)
+{
+    uint32_t columns = c->heads * model_config_head_dim(c, c->layers - 1);
+    plan_tensor_id gathered =
+        family_tensors_get(pool, b, FAMILY_ATTENDED, PLAN_ROWS_LOGITS, columns);
+    plan_ops_gather_rows(b, step->residual, last->residual);
+    plan_ops_gather_rows(b, attended, gathered);
+    if (c->per_layer_columns > 0)
+        plan_ops_gather_rows(b, step->per_layer, last->per_layer);
+    return gathered;
+}
+
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct family_tensors pool = {0};
     struct gemma4_rows step = add_rows(b, c, PLAN_ROWS_STEP);
     struct gemma4_rows last = add_rows(b, c, PLAN_ROWS_LOGITS);
-    uint32_t end = c->layers - 1, attended_columns = c->heads * model_config_head_dim(c, end);
+    uint32_t end = c->layers - 1;
     plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
     plan_weight_id embedding =
         plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
@@ -697,17 +714,61 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
     for (uint32_t layer = 0; layer < end; layer++)
         list_projections(b, c, &pool, layer, &step, list_attention(b, c, &pool, layer, &step));
     plan_tensor_id attended = list_attention(b, c, &pool, end, &step);
-    plan_tensor_id gathered =
-        family_tensors_get(&pool, b, FAMILY_ATTENDED, PLAN_ROWS_LOGITS, attended_columns);
-    plan_ops_gather_rows(b, step.residual, last.residual);
-    plan_ops_gather_rows(b, attended, gathered);
-    if (c->per_layer_columns > 0)
-        plan_ops_gather_rows(b, step.per_layer, last.per_layer);
-    list_projections(b, c, &pool, end, &last, gathered);
-
-    plan_ops_rms_norm(b, last.residual, norm, last.inner);
+    if (c->keeps_hidden) {
+        list_projections(b, c, &pool, end, &step, attended);
+        plan_ops_rms_norm(b, step.residual, norm, step.inner);
+        plan_builder_hidden_out(b, step.inner);
+        plan_ops_gather_rows(b, step.inner, last.inner);
+    } else {
+        list_projections(b, c, &pool, end, &last, gather(b, c, &pool, &step, &last, attended));
+        plan_ops_rms_norm(b, last.residual, norm, last.inner);
+    }
     plan_ops_linear(b, last.inner, one(output), logits);
     plan_ops_soft_cap(b, logits);
+    return logits;
+}
+
+/* The joined input is the model's embedding of the last token, then the model's last hidden state or the
+ * assistant's own. */
+static void list_assistant_input(struct plan_builder *b, const struct model_config *c,
+                                 const struct assistant_target *target, plan_tensor_id residual)
+{
+    plan_tensor_id given = plan_builder_hidden_in(b, target->hidden);
+    plan_tensor_id embedded = plan_builder_tensor(b, PLAN_ROWS_STEP, target->hidden);
+    plan_tensor_id joined = plan_builder_tensor(b, PLAN_ROWS_STEP, 2 * target->hidden);
+    plan_weight_id embedding = plan_builder_copy(b, target->embedding);
+    plan_weight_id projection =
+        plan_builder_matrix(b, c->hidden, 2 * target->hidden, "pre_projection.weight");
+    plan_ops_embed_rows_scaled(b, embedding, target->embedding_scale, embedded);
+    plan_ops_join_heads(b, embedded, given, (struct join_heads_params){.heads = 1}, joined);
+    plan_ops_linear(b, joined, one(projection), residual);
+}
+
+static plan_tensor_id list_assistant_ops(struct plan_builder *b, const struct model_config *c,
+                                         const struct assistant_target *target)
+{
+    struct family_tensors pool = {0};
+    struct gemma4_rows step = add_rows(b, c, PLAN_ROWS_STEP);
+    struct gemma4_rows last = add_rows(b, c, PLAN_ROWS_LOGITS);
+    uint32_t end = c->layers - 1;
+    plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
+    plan_tensor_id own = plan_builder_tensor(b, PLAN_ROWS_LOGITS, target->hidden);
+    plan_weight_id embedding =
+        plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
+    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
+    plan_weight_id norm = plan_builder_vector(b, c->hidden, "output_norm.weight");
+    plan_weight_id back =
+        plan_builder_matrix(b, target->hidden, c->hidden, "post_projection.weight");
+
+    list_assistant_input(b, c, target, step.residual);
+    for (uint32_t layer = 0; layer < end; layer++)
+        list_projections(b, c, &pool, layer, &step, list_attention(b, c, &pool, layer, &step));
+    plan_tensor_id attended = list_attention(b, c, &pool, end, &step);
+    list_projections(b, c, &pool, end, &last, gather(b, c, &pool, &step, &last, attended));
+    plan_ops_rms_norm(b, last.residual, norm, last.inner);
+    plan_ops_linear(b, last.inner, one(back), own);
+    plan_builder_hidden_out(b, own);
+    plan_ops_linear(b, last.inner, one(output), logits);
     return logits;
 }
 
@@ -718,4 +779,5 @@ const struct model_family family_gemma4 = {
     .list_ops = list_ops,
     .list_vision_ops = tower_gemma4_list_ops,
     .list_sound_ops = tower_gemma4_sound_list_ops,
+    .list_assistant_ops = list_assistant_ops,
 };

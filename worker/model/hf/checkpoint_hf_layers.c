@@ -78,9 +78,10 @@ void checkpoint_hf_read_per_layer(struct checkpoint_keys *keys, uint32_t least,
     config->per_layer_columns =
         checkpoint_keys_u32_or(keys, "hidden_size_per_layer_input",
                                (struct u32_range){least, LIMIT_PLE_COLUMNS}, absent_columns);
-    config->per_layer_tokens =
-        checkpoint_keys_u32_or(keys, "vocab_size_per_layer_input",
-                               (struct u32_range){1, LIMIT_VOCAB_TOKENS}, absent_tokens);
+    config->per_layer_tokens = checkpoint_keys_u32_or(
+        keys, "vocab_size_per_layer_input",
+        (struct u32_range){config->per_layer_columns > 0 ? 1 : 0, LIMIT_VOCAB_TOKENS},
+        absent_tokens);
     if (keys->result == RESULT_OK && config->per_layer_columns > 0 &&
         config->per_layer_tokens > config->vocab_tokens)
         checkpoint_keys_refuse(keys, RESULT_INVALID,

@@ -171,6 +171,8 @@ static enum result place_features(struct vulkan_program *program,
     /* Rows see all of their sequence, and have segments; or all rows of a block. */
     if (program->plan->config.encoder || program->plan->config.sees_block)
         program->sees = program->spans = true;
+    if (program->plan->config.borrows_caches)
+        program->sees = program->axes = true;
     if (!vision)
         return RESULT_OK;
     program->sees = true;
@@ -355,10 +357,15 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
 
 void vulkan_program_share_kv(struct vulkan_program *program, const struct vulkan_program *lender)
 {
-    uint32_t layers = program->plan->kv.layer_count;
-    must(layers == lender->plan->kv.layer_count);
-    memcpy(program->kv, lender->kv, layers * sizeof *program->kv);
-    memcpy(program->openings, lender->openings, layers * sizeof *program->openings);
+    const struct kv_layout *own = &program->plan->kv, *lent = &lender->plan->kv;
+    for (uint32_t l = 0; l < own->layer_count; l++) {
+        uint32_t of = 0;
+        while (lent->layer_group[of] != own->layer_group[l] ||
+               lent->layer_index[of] != own->layer_index[l])
+            must(++of < lent->layer_count);
+        program->kv[l] = lender->kv[of];
+        program->openings[l] = lender->openings[of];
+    }
 }
 
 void vulkan_program_fini(struct vulkan_program *program)
