@@ -86,13 +86,16 @@ static size_t largest_arranged(const struct cpu_program *program)
         if (op_facts(op->stem)->weights != OP_WEIGHTS_PRODUCT)
             continue;
         for (uint32_t w = 0; w < OP_WEIGHTS_MAX && op->weights[w] != PLAN_NONE; w++) {
-            const struct packed_weight *weight = &program->packed[op->weights[w]];
+            /* Those of a lender are not in program->packed yet. */
+            const struct plan_weight *source = &program->plan->weights[op->weights[w]];
+            const struct packed_weight weight =
+                packed_weight_describe(source->type, 1, source->rows, source->columns);
             uint32_t rows = op->stem == OP_moe_linear
                                 ? MOE_TILE_ROWS
-                                : linear_block_rows(program->kernels, weight->columns);
+                                : linear_block_rows(program->kernels, weight.columns);
             rows = op->stem != OP_moe_linear && rows > most_rows ? most_rows : rows;
-            size_t bytes = linear_scratch_bytes(program->kernels, rows, weight->columns);
-            largest = weight->quantized && bytes > largest ? bytes : largest;
+            size_t bytes = linear_scratch_bytes(program->kernels, rows, weight.columns);
+            largest = weight.quantized && bytes > largest ? bytes : largest;
         }
     }
     return largest;
