@@ -53,6 +53,8 @@
 #define LIMIT_LATENT_COLUMNS 1024u
 /* columns of per-layer embeddings in one layer; published: 256 */
 #define LIMIT_PLE_COLUMNS 4096u
+/* tokens of another modality that have embeddings of their own; published: 128 */
+#define LIMIT_MODALITY_TOKENS 4096u
 /* taps of a short convolution; published: 3 and 4 */
 #define LIMIT_CONV_TAPS 8u
 /* taps along each axis of a convolution over maps; published models have at most 7 */

@@ -107,6 +107,30 @@ static void expect_text_only(const struct breakage *broken)
     model_close(model);
 }
 
+static void test_text_goes_on_beside_gemma3n(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"gemma3n_sound", "\"conf_attention_context_left\": 5",
+         "\"conf_attention_context_left\": 0", "conf_attention_context_left"},
+        {"gemma3n_sound", "\"conf_attention_context_left\": 5",
+         "\"conf_attention_context_right\": 1", "conf_attention_context_right"},
+        {"gemma3n_sound", "\"conf_conv_kernel_size\": 5", "\"conf_conv_kernel_size\": 16",
+         "conf_conv_kernel_size"},
+        {"gemma3n_sound", "\"conf_conv_kernel_size\": 5",
+         "\"sscp_conv_kernel_size\": [[3, 3], [3, 5]]",
+         "sscp_conv_kernel_size is not two pairs of 3"},
+        {"gemma3n_sound", "\"conf_conv_kernel_size\": 5", "\"sscp_conv_stride_size\": 2",
+         "sscp_conv_stride_size is not two pairs of 2"},
+        {"gemma3n_sound", "\"input_feat_size\": 16", "\"input_feat_size\": 24", "input_proj"},
+        {"gemma3n_sound", "\"vocab_offset\": 88", "\"vocab_offset\": 96", "is none of a sound's 8"},
+        {"gemma3n_sound", "embed_audio.soft_embedding_norm", "embed_audio.soft_embedding_nord",
+         "soft_embedding_norm"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_text_only(&breakages[i]);
+}
+
 static void test_text_goes_on(void **state)
 {
     (void)state;
@@ -514,6 +538,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_goes_on),
+        cmocka_unit_test(test_text_goes_on_beside_gemma3n),
         cmocka_unit_test(test_text_goes_on_beside_mergers),
         cmocka_unit_test(test_text_goes_on_beside_other_towers),
         cmocka_unit_test(test_text_goes_on_beside_moonvit),

@@ -1,7 +1,7 @@
 /*
  * Ops that look at the rows around a row, against loops in double precision, at drawn shapes: convolutions over maps of
- * images (squares of patches, several tiles) and of sounds (of any number of mel rows), norms of parts of a row, and
- * attention to near rows. As in patch_ops_test.c, a sketched tower of one op runs; its input is written by the test.
+ * images (squares of patches, several tiles) and of sounds (of any number of mel rows), norms of parts of a row and of lines by
+ * those before them, and attention to near rows. As in patch_ops_test.c, a sketched tower of one op runs; its input is written by the test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +26,7 @@ struct trial {
     struct thread_pool *pool;
     struct cpu_image_encoder encoder;
     plan_tensor_id x, out, start;
+    const struct plan_op *then; /* a second op, or NULL */
     plan_weight_id weight;
     uint32_t x_columns, out_columns;
     struct encode_image images[IMAGES];
@@ -121,9 +122,11 @@ static void open_trial(struct trial *t, struct plan_op op)
         first.params.patch_rows = (struct patch_rows_params){.frames = 1, .gain = 1.0f};
     plan_sketch_append(t->sketch, first);
     plan_sketch_append(t->sketch, op);
+    if (t->then)
+        plan_sketch_append(t->sketch, *t->then);
     plan->logits = PLAN_NONE;
     plan->stage_ends[0] = 1;
-    plan->stage_ends[1] = 2;
+    plan->stage_ends[1] = t->then ? 3 : 2;
     const struct backend_options options = {
         .vision = plan, .max_patch_rows = ROWS_MAX, .feature_rows = ROWS_MAX};
     must(thread_pool_create(2, &t->pool, &error) == RESULT_OK);
@@ -205,7 +208,8 @@ static double convolved(const struct trial *t, const struct conv_2d_params *p, b
                 sum += (double)weight(t, o, (i * p->taps_x + j) * channels + c) *
                        point(t, &p->in, place->tile,
                              y * (p->in.lines / p->out.lines) + i - p->before_y,
-                             x * (p->in.columns / p->out.columns) + j - p->before_x,
+                             x * ((p->in.columns + p->out.columns - 1) / p->out.columns) + j -
+                                 p->before_x,
                              depthwise ? o : c);
     return sum;
 }
@@ -219,8 +223,8 @@ static struct conv_2d_params draw_convolution(struct trial *t, bool sounds, bool
                               draw(t, 1, 20)};
     p.out = p.in;
     p.out.lines = p.in.lines / lines[draw(t, 0, most)];
-    if (p.in.columns % 2 == 0 && draw(t, 0, 1))
-        p.out.columns = p.in.columns / 2;
+    if ((p.in.columns % 2 == 0 || sounds) && draw(t, 0, 1))
+        p.out.columns = (p.in.columns + 1) / 2;
     if (!depthwise)
         p.out.channels = draw(t, 1, 7);
     p.before_y = draw(t, 0, p.taps_y - 1);
@@ -308,6 +312,73 @@ static void test_part_norm(void **state)
         check_parts(seed);
 }
 
+/* --- norms of lines by those before them ------------------------------------------------------ */
+
+/* Lines of a sound, one after the other: x [lines, values]. */
+static void expect_lines(const struct trial *t, const struct past_norm_params *p, uint32_t first,
+                         uint32_t rows, const float *x)
+{
+    uint32_t values = p->cells.columns * p->cells.channels, lines = rows * p->cells.lines;
+    double sum = 0, squares = 0;
+    for (uint32_t line = 0; line < lines; line++) {
+        double count = (double)(line + 1) * values, here = 0;
+        for (uint32_t v = 0; v < values; v++)
+            sum += (double)x[(size_t)line * values + v];
+        for (uint32_t v = 0; v < values; v++) {
+            double away = (double)x[(size_t)line * values + v] - sum / count;
+            here += away * away;
+        }
+        squares += here;
+        for (uint32_t v = 0; v < values; v++) {
+            double expected = ((double)x[(size_t)line * values + v] - sum / count) /
+                              sqrt(squares / count + (double)p->epsilon) *
+                              (double)weight(t, 0, v % p->cells.channels);
+            double found = (double)value(t, t->x, first + line / p->cells.lines,
+                                         line % p->cells.lines * values + v);
+            if (fabs(expected - found) > 1e-4)
+                fail_msg("line %u, value %u: %g, not %g", line, v, found, expected);
+        }
+    }
+}
+
+static void check_past(uint32_t seed)
+{
+    static const uint32_t lines[] = {1, 2, 4};
+    struct trial t;
+    begin_trial(&t, seed, true);
+    struct past_norm_params p = {.cells = {lines[draw(&t, 0, 2)], draw(&t, 1, 6), draw(&t, 1, 7)},
+                                 .epsilon = 1e-3f};
+    uint32_t columns = values_of(&p.cells);
+    add_tensors(&t, columns, 2 * p.cells.lines);
+    t.weight = plan_sketch_weight(t.sketch, GGML_F32, 1, p.cells.channels);
+    struct plan_op norm = op_of(OP_past_norm, t.x, t.weight, t.x);
+    norm.inputs[1] = t.out;
+    norm.params.past_norm = p;
+    t.then = &norm;
+    struct plan_op op = op_of(OP_line_moments, t.x, PLAN_NONE, t.out);
+    op.params.line_moments.cells = p.cells;
+    open_trial(&t, op);
+    const struct image_patches *patches = &t.encoder.patches;
+    float *before = must_alloc((size_t)patches->rows * columns, sizeof *before);
+    memcpy(before, cpu_step_row(&t.encoder.step, t.x, 0),
+           (size_t)patches->rows * columns * sizeof *before);
+    run(&t);
+    for (uint32_t s = 0; s < patches->whole.count; s++) {
+        const struct patch_span *span = &patches->whole.spans[s];
+        expect_lines(&t, &p, span->first_row, span->rows,
+                     before + (size_t)span->first_row * columns);
+    }
+    free(before);
+    end_trial(&t);
+}
+
+static void test_past_norm(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < TRIALS / 2; seed++)
+        check_past(seed);
+}
+
 /* --- attention to near rows ------------------------------------------------------------------- */
 
 static double near_score(const struct trial *t, const struct near_attention_params *p, uint32_t row,
@@ -375,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_part_norm),
+        cmocka_unit_test(test_past_norm),
         cmocka_unit_test(test_near_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,6 +158,8 @@ struct latent_config {
     uint32_t value_dims; /* of a head's value */
 };
 
+#define MODALITIES 2u /* beside text: images, sounds */
+
 struct model_config {
     char architecture[32]; /* "llama", "gemma3" */
     char name[128];        /* the checkpoint's own name, for logs */
@@ -202,6 +204,14 @@ struct model_config {
     uint32_t per_layer_columns;
     uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */
     uint32_t image_token;      /* the token whose row all rows of images use there */
+    /* Tokens from `first` on, `rows` of them, that are embedded beside the other modalities (gemma3n): rows of
+     * `columns` that are normed, projected and normed again. rows 0: none. */
+    struct modality_tokens {
+        uint32_t first;
+        uint32_t rows;
+        uint32_t columns;
+        float epsilon;
+    } modality_tokens[MODALITIES];
     uint32_t streams; /* number of parallel residuals (gemma3n's alternating updates); 0: one */
     uint32_t active_stream; /* the one that layers compute with */
     bool scale_corrected;   /* the active stream is scaled before per-layer inputs */

@@ -80,7 +80,9 @@ static enum result check_canvas(const struct model_vision *vision, struct image_
 uint32_t model_vision_square(const struct model_vision *vision)
 {
     if (vision->mels > 0)
-        return vision->row_features ? 1 : SOUND_SQUARE;
+        return vision->row_features     ? 1
+               : vision->sound_join > 0 ? vision->sound_join
+                                        : SOUND_SQUARE;
     return vision->merge_side * vision->merge_side;
 }
 
@@ -136,7 +138,8 @@ static enum result check_sound(const struct model_vision *vision, struct image_s
     uint32_t rows = model_vision_sound_rows(vision, shape);
     bool whole = vision->sound_ends || shape.height % model_vision_sound_step(vision) == 1;
     if (shape.tiles == 1 && shape.frames <= 1 && shape.width == vision->mels && whole &&
-        rows >= model_vision_square(vision) && rows <= vision->sound_rows)
+        rows >= (vision->sound_join > 0 ? 1 : model_vision_square(vision)) &&
+        rows <= vision->sound_rows)
         return RESULT_OK;
     return error_set(error, RESULT_INVALID, "a sound of %u rows of %u mels", shape.height,
                      shape.width);
@@ -193,13 +196,19 @@ uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image
     return shape.tiles * (columns * lines + lead_rows(vision));
 }
 
+/* Features that the tower makes of a sound. */
+static uint32_t sound_features(const struct model_vision *vision, struct image_shape shape)
+{
+    uint32_t rows = model_vision_sound_rows(vision, shape), square = model_vision_square(vision);
+    return (rows + (vision->sound_join > 0 ? square - 1 : 0)) / square;
+}
+
 static struct feature_grid merged_grid(const struct model_vision *vision, struct image_shape shape)
 {
     uint32_t square = vision->patch_side * vision->merge_side;
     if (shape.sound)
-        return (struct feature_grid){.height = 1,
-                                     .width = model_vision_sound_rows(vision, shape) /
-                                              model_vision_square(model_vision_of(vision, shape))};
+        return (struct feature_grid){
+            .height = 1, .width = sound_features(model_vision_of(vision, shape), shape)};
     must(square > 0);
     return (struct feature_grid){.height = shape.height / square, .width = shape.width / square};
 }
@@ -207,6 +216,9 @@ static struct feature_grid merged_grid(const struct model_vision *vision, struct
 struct feature_grid model_vision_grid(const struct model_vision *vision, struct image_shape shape)
 {
     struct feature_grid grid = merged_grid(vision, shape);
+    uint32_t tokens = shape.sound ? model_vision_of(vision, shape)->sound_tokens : 0;
+    if (tokens > 0)
+        grid.width = tokens;
     if (vision->join_side == 0 || shape.sound)
         return grid;
     return (struct feature_grid){.height =
@@ -272,6 +284,8 @@ uint32_t model_vision_image_rows(const struct model_vision *vision, struct image
 {
     struct feature_grid grid = model_vision_grid(vision, shape);
     vision = model_vision_of(vision, shape);
+    if (shape.sound && vision->sound_tokens > 0)
+        return vision->sound_tokens;
     if (vision->framed)
         return grid.height * (grid.width + 1) + 2;
     if (!vision->mosaic)

@@ -55,6 +55,10 @@ struct model_vision {
     uint32_t mels;       /* of a mel row; 0: the tower takes images */
     uint32_t sound_rows; /* maximum of the tower's rows for a sound; 0 without mels */
     uint32_t sound_step; /* mel rows that a row of the tower stands for; 0: two */
+    /* Rows of a feature, of which the last one of a sound may have fewer; 0: two, or one with row_features. */
+    uint32_t sound_join;
+    /* Features of every sound: after those of the tower a learned row stands for the others; 0: only those. */
+    uint32_t sound_tokens;
     bool
         sound_ends; /* nothing is heard after a sound, whose last row may stand for fewer mel rows */
     uint32_t patch_side;  /* pixels */

@@ -166,11 +166,20 @@
  * beyond the map.
  *
  * conv_2d: out(y, x, o) = sum over i < taps_y, j < taps_x and c of W[o, (i * taps_x + j) * channels + c] *
- * X(step_y * y + i - before_y, step_x * x + j - before_x, c), where a step is the input's lines, or columns, for one of the output.
+ * X(step_y * y + i - before_y, step_x * x + j - before_x, c); a step is the input's lines, or columns (rounded up), for one of out's.
  *
  * conv_depthwise: likewise of each channel by itself, out(y, x, c) = sum of W[c, i * taps_x + j] * X(…, c).
  *
  * part_norm: in place (out == x), each of `parts` equal parts of a row by itself as by layer_norm, W being [1, columns / parts].
+ *
+ * line_moments, of sounds: x has cells, out[r, 2 * l] is the mean of the values of line l of row r, out[r, 2 * l + 1] the mean of
+ * their squared differences from it; the lines are the params' cells'.
+ *
+ * past_norm, of sounds: x has cells, y is their moments by line_moments. In place (out == x), line t of the sound is normed by all
+ * lines up to it: with m(t) the mean of the means up to t, and v(t) the mean over u <= t of the line's second moment plus (its
+ * mean - m(u))^2, out(t, c) = (x(t, c) - m(t)) * rsqrt(v(t) + epsilon) * W[channel of c].
+ *
+ * embed_over, of the text's plan: out[r,:] = W[token(r) - first, :] where W has that row and r no feature; other rows are kept.
  *
  * near_attention, of sounds: x has queries, keys and values, out[r,h,:] = sum_j softmax_j(s[j]) v[j,h] over the rows j of r's sound from
  * r - before to r, s[j] = scale * q[r,h] . k[j,h] + q[r,h] . W[j - r + before, h], W being [before + 1, heads * head_dim]; with
@@ -311,7 +320,7 @@
     X(stream_match,    2, 0, 0, 1e-5, NONE,    ROWS,   KEPT,      NONE,   F32,    ROW,  NONE)  \
     X(stream_cut,      1, 0, 0, 1e-4, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    ROW,  NONE)
 
-/* Ops of vision plans, and feature_add, cross_attention and seeing_rows of text plans. */
+/* Ops of vision plans, and embed_over, feature_add, cross_attention and seeing_rows of text plans. */
 #define VISION_OP_LIST(X)                                                                      \
     X(patch_rows,      0, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
     X(sound_rows,      0, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
@@ -319,6 +328,9 @@
     X(conv_2d,         1, 1, 1, 1e-5, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(conv_depthwise,  1, 1, 1, 1e-5, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(part_norm,       1, 1, 1, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(line_moments,    1, 0, 0, 1e-5, NONE,    ROWS,   WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(past_norm,       2, 1, 1, 1e-5, VECTORS, PIECES, IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(embed_over,      0, 1, 1, 1e-6, VECTORS, ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
     X(near_attention,  1, 1, 1, 1e-4, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(patch_positions, 1, 1, 2, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(patch_table,     1, 1, 1, 1e-5, TABLE,   ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
@@ -566,7 +578,7 @@ struct row_cells {
 };
 struct conv_2d_params {
     struct row_cells in;
-    struct row_cells out; /* lines and columns divide those of `in` */
+    struct row_cells out; /* lines, and of images columns, divide those of `in` */
     uint32_t taps_y;
     uint32_t taps_x;
     uint32_t before_y; /* below the taps */
@@ -578,6 +590,16 @@ struct conv_depthwise_params {
 struct part_norm_params {
     uint32_t parts;
     float epsilon;
+};
+struct line_moments_params {
+    struct row_cells cells;
+};
+struct past_norm_params {
+    struct row_cells cells;
+    float epsilon;
+};
+struct embed_over_params {
+    uint32_t first;
 };
 struct near_attention_params {
     struct column_slice queries;

@@ -85,7 +85,7 @@ bool plan_op_keeps_output(const struct plan_op *op);
  * inputs per layer). */
 #define PLAN_PASSED_MAX 4u
 /* Four per layer, and those before and after the layers. */
-#define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 5u)
+#define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 6u)
 
 struct plan {
     struct model_config config;

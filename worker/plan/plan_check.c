@@ -703,6 +703,10 @@ static const char *check_feature_place(const struct op_view *v)
     bool exists = vision->framed
                       ? kind < FEATURE_FRAME_KINDS
                       : kind == FEATURE_OF_SQUARE || (views && kind == FEATURE_BETWEEN_VIEWS);
+    if (vision->sound_tokens > 0 && kind == FEATURE_AFTER_IMAGE && v->w && v->w->rows == 1 &&
+        v->w->columns == vision->text_hidden && v->x->rows == PLAN_ROWS_FEATURES &&
+        v->x->columns == vision->text_hidden)
+        return NULL;
     if (vision->mosaic == vision->framed || vision->window_side > 0 ||
         (vision->framed && vision->lead_row) || vision->deepstack_layers > 0)
         return "the tower's features form no mosaics or frames";

@@ -26,7 +26,11 @@ static const char *check_convolution(const struct op_view *v, const struct conv_
         return "the rows of a tile are no map";
     if (!are_cells(&params->in, v->x->columns) || !are_cells(&params->out, v->out->columns))
         return "rows are not of these cells";
-    if (params->in.lines % params->out.lines != 0 || params->in.columns % params->out.columns != 0)
+    uint32_t step = (params->in.columns + params->out.columns - 1) / params->out.columns;
+    bool whole =
+        params->in.columns % params->out.columns == 0 ||
+        (vision->mels > 0 && (params->in.columns + step - 1) / step == params->out.columns);
+    if (params->in.lines % params->out.lines != 0 || !whole)
         return "the output's cells do not divide the input's";
     if (vision->mels > 0 && (vision->sound_step == 0 || vision->sound_step % params->in.lines != 0))
         return "the lines are none of a sound's row";
@@ -61,4 +65,36 @@ const char *check_part_norm(const struct op_view *v)
     if (params->parts == 0 || v->x->columns % params->parts != 0)
         return "the row has no such parts";
     return check_norm(v, v->x->columns / params->parts, params->epsilon);
+}
+
+static const char *check_lines(const struct op_view *v, const struct row_cells *cells,
+                               const struct plan_tensor *moments)
+{
+    const struct model_vision *vision = &v->plan->vision;
+    if (v->x->rows != PLAN_ROWS_PATCHES || vision->mels == 0 || vision->sound_step == 0)
+        return "it is not for rows of sounds";
+    if (!are_cells(cells, v->x->columns) || vision->sound_step % cells->lines != 0)
+        return "rows are not of these cells";
+    bool fits = moments->rows == v->x->rows && moments->columns == 2 * (uint64_t)cells->lines;
+    return fits ? NULL : "there are not two moments for each line";
+}
+
+const char *check_line_moments(const struct op_view *v)
+{
+    return check_lines(v, &v->op->params.line_moments.cells, v->out);
+}
+
+const char *check_past_norm(const struct op_view *v)
+{
+    const struct past_norm_params *params = &v->op->params.past_norm;
+    const char *wrong = check_lines(v, &params->cells, v->y);
+    return wrong ? wrong : check_norm(v, params->cells.channels, params->epsilon);
+}
+
+const char *check_embed_over(const struct op_view *v)
+{
+    if (v->out->rows != PLAN_ROWS_STEP)
+        return "it is for step rows";
+    bool fits = v->w->rows > 0 && v->w->columns == v->out->columns;
+    return fits ? NULL : "the weight's rows are not as wide as the output";
 }

@@ -63,6 +63,9 @@ const char *check_patch_table(const struct op_view *v);
 const char *check_sound_rows(const struct op_view *v);
 const char *check_sound_taps(const struct op_view *v);
 const char *check_near_attention(const struct op_view *v);
+const char *check_line_moments(const struct op_view *v);
+const char *check_past_norm(const struct op_view *v);
+const char *check_embed_over(const struct op_view *v);
 
 /* Of maps: plan_check_map.c. */
 const char *check_conv_2d(const struct op_view *v);

@@ -34,6 +34,10 @@ struct conformer_config {
     float residual_weight;
     float clipping;  /* 0: none */
     uint32_t output; /* columns of the last projection; 0: there is none */
+    bool past_norms; /* maps are normed by all lines so far, instead of each point by itself */
+    /* Tokens of sounds, of which row rest_row stands after a sound; rows 0: none does. */
+    struct modality_tokens rest;
+    uint32_t rest_row;
 };
 
 struct vision_config {

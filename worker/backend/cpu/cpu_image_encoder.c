@@ -34,7 +34,8 @@
 static bool reads_around(enum op_stem stem)
 {
     return stem == OP_patch_attention || stem == OP_tile_attention || stem == OP_neighbour_rows ||
-           stem == OP_near_attention || stem == OP_conv_2d || stem == OP_conv_depthwise;
+           stem == OP_near_attention || stem == OP_past_norm || stem == OP_conv_2d ||
+           stem == OP_conv_depthwise;
 }
 
 /* Multiply-adds of a convolution for a row. */
@@ -108,8 +109,9 @@ static void add_unit(struct cpu_image_encoder *vision, uint32_t first_op, uint32
 static bool overwrites(const struct plan *plan, uint32_t first, uint32_t index)
 {
     bool keeps = plan->ops[first].stem == OP_patch_attention; /* a copy of keys and values */
+    uint32_t read = plan->ops[first].stem == OP_past_norm ? 1 : 0;
     return reads_around(plan->ops[first].stem) && !keeps &&
-           plan->ops[index].output == plan->ops[first].inputs[0];
+           plan->ops[index].output == plan->ops[first].inputs[read];
 }
 
 static void list_units(struct cpu_image_encoder *vision)

@@ -63,9 +63,11 @@ static void init_spans(struct patch_spans *spans, uint64_t most_spans, uint64_t 
     spans->blocks = must_alloc(blocks, sizeof *spans->blocks);
 }
 
-/* A line of a mosaic has at least one feature and one row more; a frame has two rows beside them. */
+/* A sound has at least one square. A line of a mosaic has at least one feature and one row more; a frame has two rows beside them. */
 uint32_t image_patches_mixes_most(const struct model_vision *vision, uint32_t squares)
 {
+    if (vision->sound_tokens > 0)
+        return vision->sound_tokens * squares;
     return vision->framed || vision->split_views ? 4 * squares : vision->mosaic ? 2 * squares : 0;
 }
 
@@ -391,6 +393,15 @@ static void add_frame(struct image_patches *patches, const struct encode_image *
          model_vision_image_rows(patches->vision, image->shape, &image->mosaic));
 }
 
+/* --- rest of a sound --------------------------------------------------------------------------- */
+
+static void add_rest(struct image_patches *patches, const struct encode_image *image)
+{
+    uint32_t row = model_vision_feature_rows(patches->vision, image->shape);
+    for (; row < patches->vision->sound_tokens; row++)
+        add_learned(patches, FEATURE_AFTER_IMAGE, image->first_feature + row);
+}
+
 struct mix_share image_patches_mixes(const struct image_patches *patches, uint32_t begin,
                                      uint32_t end)
 {
@@ -421,6 +432,8 @@ void image_patches_arrange(struct image_patches *patches, const struct encode_ba
             add_canvas(patches, image);
         for (uint32_t tile = 0; tile < image->shape.tiles && !image->shape.sound && !canvas; tile++)
             add_tile(patches, image, tile);
+        if (patches->vision->sound_tokens > 0)
+            add_rest(patches, image);
         if (patches->vision->mosaic)
             add_mosaic(patches, image, first);
         if (patches->vision->framed)

@@ -51,9 +51,12 @@ static plan_tensor_id list_convolution(struct plan_builder *b, const struct visi
                                              .before_y = own->lines_before,
                                              .before_x = 1},
                      y);
-    plan_ops_part_norm(
-        b, y, norm,
-        (struct part_norm_params){.parts = out.lines * out.columns, .epsilon = own->map_epsilon});
+    if (own->past_norms)
+        plan_ops_past_norm(b, y, plan_builder_tensor(b, PLAN_ROWS_PATCHES, 2 * out.lines), norm,
+                           (struct past_norm_params){out, own->map_epsilon});
+    else
+        plan_ops_part_norm(b, y, norm,
+                           (struct part_norm_params){out.lines * out.columns, own->map_epsilon});
     plan_ops_clip_columns(b, y, (struct clip_columns_params){.maximum = INFINITY}, y);
     plan_builder_end_stage(b);
     return y;

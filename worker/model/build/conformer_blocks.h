@@ -3,7 +3,8 @@
  * of two along time and mels, then layers of two halves of a feed-forward part, attention over near rows, and a convolution
  * over time:
  *
- *   y = relu(norm(K0 * mels)), y = relu(norm(K1 * y)), x = W . y, all mels and channels of a row
+ *   y = relu(norm(K0 * mels)), y = relu(norm(K1 * y)), x = W . y, all mels and channels of a row; norms are of the channels of a
+ *   point, or of everything up to its line of time
  *   each layer:  x += weight * norm(W2 . silu(W1 . norm(x)))
  *                x += norm(Wo . attention(Wq . n, Wk . n, Wv . n)), n = norm(x)
  *                x += We . silu(norm(taps * (a * sigmoid(b)))), a | b = Ws . norm(x)

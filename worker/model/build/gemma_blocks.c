@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void gemma_blocks_per_layer_inputs(struct plan_builder *b, const struct model_config *c,
                                    plan_tensor_id x, plan_tensor_id inputs)
@@ -44,4 +45,54 @@ void gemma_blocks_pass_over_keys(struct plan_builder *b, uint32_t layer)
         snprintf(name.text, sizeof name.text, "blk.%u.%s.weight", layer, stems[i]);
         plan_builder_use_in_config(b, name.text);
     }
+}
+
+/* --- tokens of other modalities --------------------------------------------------------------- */
+
+/* out = x * rsqrt(mean(x^2) + epsilon) * weight; `weight` may be NULL, out may be x */
+static void norm_floats(const float *x, const float *weight, uint32_t columns, float epsilon,
+                        float *out)
+{
+    double squares = 0.0;
+    for (uint32_t c = 0; c < columns; c++)
+        squares += (double)x[c] * (double)x[c];
+    double factor = 1.0 / sqrt(squares / columns + (double)epsilon);
+    for (uint32_t c = 0; c < columns; c++)
+        out[c] = (float)((double)x[c] * factor * (weight ? (double)weight[c] : 1.0));
+}
+
+static void embed(const struct modality_rows *r, const float *row, const float *norm,
+                  const float *matrix, float *normed, float *out)
+{
+    uint32_t columns = r->tokens.columns;
+    norm_floats(row, norm, columns, r->tokens.epsilon, normed);
+    for (uint32_t h = 0; h < r->hidden; h++) {
+        float sum = 0.0f;
+        for (uint32_t c = 0; c < columns; c++)
+            sum += normed[c] * matrix[(size_t)h * columns + c];
+        out[h] = sum;
+    }
+    norm_floats(out, NULL, r->hidden, r->tokens.epsilon, out);
+}
+
+plan_weight_id gemma_blocks_modality_rows(struct plan_builder *b, const struct modality_rows *r)
+{
+    uint32_t columns = r->tokens.columns;
+    size_t table = (size_t)r->tokens.rows * columns, matrix = (size_t)r->hidden * columns;
+    float *out, *work = calloc(table + matrix + 2 * (size_t)columns, sizeof *work);
+    plan_weight_id id = plan_builder_computed(b, r->count, r->hidden, r->stem, &out);
+    if (!work)
+        plan_builder_refuse(b, "no memory for tokens of other modalities");
+    if (work && out &&
+        plan_builder_floats(b, r->tokens.rows, columns, work, "hard.%s.embedding.weight",
+                            r->stem) &&
+        plan_builder_floats(b, 1, columns, work + table, "hard.%s.norm.weight", r->stem) &&
+        plan_builder_floats(b, r->hidden, columns, work + table + columns,
+                            "hard.%s.projection.weight", r->stem))
+        for (uint32_t row = 0; row < r->count; row++)
+            embed(r, work + (size_t)(r->first + row) * columns, work + table,
+                  work + table + columns, work + table + columns + matrix,
+                  out + (size_t)row * r->hidden);
+    free(work);
+    return id;
 }

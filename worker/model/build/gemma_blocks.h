@@ -37,4 +37,18 @@ void gemma_blocks_keys(struct plan_builder *b, uint32_t layer, struct qkv_slices
  * them. */
 void gemma_blocks_pass_over_keys(struct plan_builder *b, uint32_t layer);
 
+/* Rows [first, first + count) of the tokens of another modality, as embeddings of width `hidden`:
+ *
+ *   norm(W . norm(row)), the last norm without weights
+ *
+ * of tensors "hard.STEM.embedding.weight", "hard.STEM.norm.weight" and "hard.STEM.projection.weight", which are floats. */
+struct modality_rows {
+    const char *stem;
+    struct modality_tokens tokens;
+    uint32_t first;
+    uint32_t count;
+    uint32_t hidden;
+};
+plan_weight_id gemma_blocks_modality_rows(struct plan_builder *b, const struct modality_rows *rows);
+
 #endif

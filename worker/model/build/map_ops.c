@@ -50,3 +50,23 @@ void plan_ops_near_attention(struct plan_builder *b, plan_tensor_id qkv, plan_we
     op.params.near_attention = params;
     plan_builder_append(b, op);
 }
+
+void plan_ops_past_norm(struct plan_builder *b, plan_tensor_id x, plan_tensor_id moments,
+                        plan_weight_id weight, struct past_norm_params params)
+{
+    struct plan_op op = op_of(OP_line_moments, x, PLAN_NONE, moments);
+    op.params.line_moments.cells = params.cells;
+    plan_builder_append(b, op);
+    op = op_of(OP_past_norm, x, weight, x);
+    op.inputs[1] = moments;
+    op.params.past_norm = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_embed_over(struct plan_builder *b, plan_weight_id table, uint32_t first,
+                         plan_tensor_id out)
+{
+    struct plan_op op = op_of(OP_embed_over, PLAN_NONE, table, out);
+    op.params.embed_over.first = first;
+    plan_builder_append(b, op);
+}

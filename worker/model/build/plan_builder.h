@@ -163,6 +163,9 @@ bool plan_builder_floats(struct plan_builder *builder, uint32_t rows, uint32_t c
                          float *values, const char *name_format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Whether the checkpoint has such a tensor. */
+bool plan_builder_has_floats(const struct plan_builder *builder, const char *name);
+
 /* The kernel of a convolution over maps (op conv_2d), which is stored as [rows, channels, taps]: a weight
  * [rows, taps * channels], computed from F32, F16 or BF16. */
 struct kernel_shape {

@@ -198,6 +198,12 @@ void plan_ops_conv_depthwise(struct plan_builder *b, plan_tensor_id x, plan_weig
 /* In place, each part by itself. */
 void plan_ops_part_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                         struct part_norm_params params);
+/* moments of x's lines, and x normed by them */
+void plan_ops_past_norm(struct plan_builder *b, plan_tensor_id x, plan_tensor_id moments,
+                        plan_weight_id weight, struct past_norm_params params);
+/* Text plans: rows of tokens from `first` on become the table's, as far as it has them. */
+void plan_ops_embed_over(struct plan_builder *b, plan_weight_id table, uint32_t first,
+                         plan_tensor_id out);
 /* `distances`: a row of keys for each row that is seen, the farthest first. */
 void plan_ops_near_attention(struct plan_builder *b, plan_tensor_id qkv, plan_weight_id distances,
                              struct near_attention_params params, plan_tensor_id out);

@@ -248,6 +248,13 @@ bool plan_builder_floats(struct plan_builder *builder, uint32_t rows, uint32_t c
     return true;
 }
 
+bool plan_builder_has_floats(const struct plan_builder *builder, const char *name)
+{
+    struct stored_name stored;
+    const struct checkpoint_tensor *tensor = builder_find_tensor(builder, name, &stored);
+    return tensor && tensor->source.layout == WEIGHT_IN_PLACE && builder_is_float(tensor->type);
+}
+
 plan_weight_id plan_builder_kernel(struct plan_builder *builder, struct kernel_shape shape,
                                    const char *name_format, ...)
 {

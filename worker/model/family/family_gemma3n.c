@@ -27,8 +27,10 @@
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_conformer.h"
 #include "worker/model/hf/checkpoint_hf_layers.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
+#include "worker/model/hf/checkpoint_hf_vision.h"
 
 enum { GLOBAL_ROPE, LOCAL_ROPE };
 
@@ -171,6 +173,12 @@ static const char *const hf_own_keys[] = {"final_logit_softcapping", NULL};
 
 static const struct tensor_name names[] = {
     {"per_layer_token_embd.weight", "^embed_tokens_per_layer.weight"},
+    {"hard.vision.embedding.weight", "model.embed_vision.embedding.weight"},
+    {"hard.vision.norm.weight", "model.embed_vision.hard_embedding_norm.weight"},
+    {"hard.vision.projection.weight", "model.embed_vision.embedding_projection.weight"},
+    {"hard.audio.embedding.weight", "model.embed_audio.embedding.weight"},
+    {"hard.audio.norm.weight", "model.embed_audio.hard_embedding_norm.weight"},
+    {"hard.audio.projection.weight", "model.embed_audio.embedding_projection.weight"},
     {"per_layer_model_proj.weight", "^per_layer_model_projection.weight"},
     {"per_layer_proj_norm.weight", "^per_layer_projection_norm.weight"},
     {"altup_proj.*.weight", "^altup_projections.*.weight"},
@@ -306,6 +314,21 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
     hf_read_cuts(keys, config);
 }
 
+/* The tokens of images and sounds, of which all checkpoints of the whole class have tensors. */
+static void read_whole(struct checkpoint_keys *root, struct model_config *config)
+{
+    static const struct {
+        const char *part;
+        struct modality_tokens absent;
+    } rows[MODALITIES] = {{"vision_config", {262144, 128, 2048, 1e-6f}},
+                          {"audio_config", {262272, 128, 1536, 1e-6f}}};
+    for (uint32_t i = 0; i < MODALITIES; i++) {
+        struct checkpoint_keys keys = checkpoint_keys_enter(root, rows[i].part);
+        checkpoint_hf_modality_tokens(&keys, &rows[i].absent, &config->modality_tokens[i]);
+        checkpoint_keys_leave(root, &keys);
+    }
+}
+
 static const struct hf_form hf_gemma3n = {
     .model_types = model_types,
     .defaults = {.layers = 35,
@@ -323,6 +346,8 @@ static const struct hf_form hf_gemma3n = {
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .tying_wholes = tying_wholes,
     .read_config = hf_read_config,
+    .read_whole = read_whole,
+    .vision = &checkpoint_hf_gemma3n_sound,
 };
 
 /* --- ops -------------------------------------------------------------------------------------- */
@@ -538,6 +563,24 @@ static void list_merge(struct plan_builder *b, const struct model_config *c,
     }
 }
 
+/* Tokens of images and sounds have tables of their own, if the checkpoint has them as floats. */
+static void list_modality_tokens(struct plan_builder *b, const struct model_config *c,
+                                 plan_tensor_id x)
+{
+    static const char *const stems[MODALITIES] = {"vision", "audio"};
+    for (uint32_t i = 0; i < MODALITIES; i++) {
+        const struct modality_tokens *tokens = &c->modality_tokens[i];
+        char table[48], matrix[48];
+        (void)snprintf(table, sizeof table, "hard.%s.embedding.weight", stems[i]);
+        (void)snprintf(matrix, sizeof matrix, "hard.%s.projection.weight", stems[i]);
+        if (tokens->rows == 0 || !plan_builder_has_floats(b, table) ||
+            !plan_builder_has_floats(b, matrix))
+            continue;
+        const struct modality_rows rows = {stems[i], *tokens, 0, tokens->rows, c->hidden};
+        plan_ops_embed_over(b, gemma_blocks_modality_rows(b, &rows), tokens->first, x);
+    }
+}
+
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct family_tensors pool = {0};
@@ -550,6 +593,7 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
     plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
 
     plan_ops_embed_rows(b, embedding, step.active);
+    list_modality_tokens(b, c, step.active);
     gemma_blocks_per_layer_inputs(b, c, step.active, step.per_layer);
     list_streams(b, c, &step);
     for (uint32_t layer = 0; layer + 1 < c->layers; layer++) {
@@ -576,4 +620,5 @@ const struct model_family family_gemma3n = {
     .gguf = &gguf_gemma3n,
     .hf = &hf_gemma3n,
     .list_ops = list_ops,
+    .list_vision_ops = tower_gemma3n_sound_list_ops,
 };

@@ -71,3 +71,16 @@ struct conformer_context checkpoint_hf_conformer(struct checkpoint_keys *keys,
     config->vision.sound_ends = true;
     return context;
 }
+
+void checkpoint_hf_modality_tokens(struct checkpoint_keys *keys,
+                                   const struct modality_tokens *absent,
+                                   struct modality_tokens *tokens)
+{
+    const struct u32_range rows = {1, LIMIT_MODALITY_TOKENS}, columns = {1, LIMIT_HIDDEN};
+    tokens->first = checkpoint_keys_u32_or(
+        keys, "vocab_offset", (struct u32_range){0, LIMIT_VOCAB_TOKENS}, absent->first);
+    tokens->rows = checkpoint_keys_u32_or(keys, "vocab_size", rows, absent->rows);
+    tokens->columns = checkpoint_keys_u32_or(keys, "hidden_size", columns, absent->columns);
+    tokens->epsilon = checkpoint_keys_f32_or(keys, "rms_norm_eps",
+                                             (struct f32_range){1e-12f, 1e-1f}, absent->epsilon);
+}

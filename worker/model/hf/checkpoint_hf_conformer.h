@@ -32,4 +32,9 @@ struct conformer_context checkpoint_hf_conformer(struct checkpoint_keys *keys,
                                                  const struct conformer_terms *terms,
                                                  struct vision_config *config);
 
+/* Reads the tokens of a modality (gemma3n); `absent` has the class's. */
+void checkpoint_hf_modality_tokens(struct checkpoint_keys *keys,
+                                   const struct modality_tokens *absent,
+                                   struct modality_tokens *tokens);
+
 #endif

@@ -37,7 +37,8 @@ extern const struct hf_vision_form checkpoint_hf_glm4v_tower;
 extern const struct hf_vision_form checkpoint_hf_glm_ocr_tower;
 /* family/tower_qwen2_audio.c, which lists its ops by tower_qwen2_5_omni_list_ops() */
 extern const struct hf_vision_form checkpoint_hf_qwen2_5_omni_sound;
-/* family/tower_gemma4_sound.c, tower_gemma4_sound_list_ops() */
+/* family/tower_gemma4_sound.c and tower_gemma3n_sound.c, tower_..._sound_list_ops() */
+extern const struct hf_vision_form checkpoint_hf_gemma3n_sound;
 extern const struct hf_vision_form checkpoint_hf_gemma4_sound;
 
 /* family/tower_mllama.c */

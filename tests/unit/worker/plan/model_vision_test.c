@@ -179,6 +179,18 @@ static void test_sounds_of_four_mel_rows(void **state)
     expect_refused(&hears, sound(80, 401), "401 rows");
     expect_refused(&hears, sound(80, 0), "0 rows");
     assert_true(model_vision_row_bytes(&hears) >= model_vision_tile_bytes(sound(80, 4)));
+    struct model_vision joins = hears; /* three rows a feature, which the last one may lack */
+    joins.row_features = false;
+    joins.sound_join = 3;
+    joins.sound_rows = 99;
+    expect_taken(&joins, sound(80, 1), 3, 1);
+    expect_taken(&joins, sound(80, 12), 3, 1);
+    expect_taken(&joins, sound(80, 13), 6, 2);
+    expect_refused(&joins, sound(80, 397), "397 rows");
+    joins.sound_tokens = 33;
+    assert_int_equal(model_vision_image_rows(&joins, sound(80, 13), &(struct image_mosaic){0}), 33);
+    assert_int_equal(model_vision_feature_rows(&joins, sound(80, 13)), 2);
+    assert_int_equal(model_vision_grid(&joins, sound(80, 13)).width, 33);
 }
 
 static void test_mosaics(void **state)

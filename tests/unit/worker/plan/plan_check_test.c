@@ -231,6 +231,11 @@ static void test_maps(void **state)
     op.params.conv_depthwise.shape =
         (struct conv_2d_params){{1, 1, columns}, {1, 1, 1}, 1, 1, 0, 0};
     refuse(&op, "differ in channels");
+    op.stem = OP_embed_over;
+    op.inputs[0] = PLAN_NONE;
+    op.output = plan_lookup_op(plan, OP_linear).output;
+    refuse(&op, "as wide as the output");
+    op = norm;
     op.stem = OP_part_norm;
     op.inputs[0] = op.output;
     op.params.part_norm = (struct part_norm_params){0, 1e-5f};

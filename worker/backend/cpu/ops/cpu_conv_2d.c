@@ -81,7 +81,7 @@ static void convolve_row(const struct cpu_step *step, const struct plan_op *op,
     const struct map p = map_of(step, op->inputs[0], shape->in, row);
     const float *kernel = step->program->vectors[op->weights[0]];
     uint32_t step_y = shape->in.lines / shape->out.lines;
-    uint32_t step_x = shape->in.columns / shape->out.columns;
+    uint32_t step_x = (shape->in.columns + shape->out.columns - 1) / shape->out.columns;
     uint32_t cells = shape->out.lines * shape->out.columns;
     float *out = cpu_step_row(step, op->output, row);
     memset(out, 0, (size_t)cells * shape->out.channels * sizeof *out);

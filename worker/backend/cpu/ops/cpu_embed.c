@@ -1,5 +1,5 @@
 /*
- * embed_rows, gather_rows and patch_table: rows read by index: of tokens, positions, segments, or tiles.
+ * embed_rows, embed_over, gather_rows and patch_table: rows read by index: of tokens, positions, segments, or tiles.
  *
  * Embedding rows are decoded from the mapped checkpoint, one per token: the table is far larger
  * than the part that a conversation touches, so no packed copy is made. Rows in other formats than
@@ -79,6 +79,24 @@ void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
         }
         if (step->program->notes[index].quantize_output)
             cpu_step_quantize(step, op->output, row, 0, weight->columns);
+    }
+}
+
+void cpu_embed_over(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct plan_weight *weight = &step->program->plan->weights[op->weights[0]];
+    const uint32_t *features = step->batch->feature_rows;
+    uint32_t first = op->params.embed_over.first;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        uint32_t token = step->batch->token_ids[row];
+        bool other = token < first || token - first >= weight->rows;
+        if (other || (features && features[row] != ROW_FEATURE_NONE))
+            continue;
+        memcpy(cpu_step_row(step, op->output, row),
+               step->program->vectors[op->weights[0]] + (size_t)(token - first) * weight->columns,
+               weight->columns * sizeof(float));
     }
 }
 

@@ -106,6 +106,43 @@ struct vulkan_part_norm_push {
 };
 static_assert(sizeof(struct vulkan_part_norm_push) == 32, "byte map");
 
+struct vulkan_line_moments_push {
+    uint64_t x;           /*  0: f32 [rows, columns] */
+    uint64_t out;         /*  8: f32 [rows, out_columns] */
+    uint32_t columns;     /* 16 */
+    uint32_t out_columns; /* 20 */
+    uint32_t lines;       /* 24 */
+    uint32_t values;      /* 28: of a line */
+};
+static_assert(sizeof(struct vulkan_line_moments_push) == 32, "byte map");
+
+struct vulkan_past_norm_push {
+    uint64_t x;              /*  0: f32 [rows, columns], in place */
+    uint64_t moments;        /*  8: f32 [rows, moment_columns] */
+    uint64_t weights;        /* 16: f32 [channels] */
+    uint64_t places;         /* 24: struct vulkan_step_sight [rows] */
+    uint32_t columns;        /* 32 */
+    uint32_t moment_columns; /* 36 */
+    uint32_t lines;          /* 40 */
+    uint32_t values;         /* 44: of a line */
+    uint32_t channels;       /* 48 */
+    float epsilon;           /* 52 */
+};
+static_assert(sizeof(struct vulkan_past_norm_push) == 56, "byte map");
+
+struct vulkan_embed_over_push {
+    uint64_t rows;       /*  0: struct vulkan_step_row [rows] */
+    uint64_t sampled;    /*  8: u32, by logit row of the step before */
+    uint64_t sights;     /* 16: struct vulkan_step_sight [rows], or 0 */
+    uint64_t table;      /* 24: f32 [table_rows, columns] */
+    uint64_t out;        /* 32: f32 [rows, columns] */
+    uint32_t columns;    /* 40 */
+    uint32_t table_rows; /* 44 */
+    uint32_t first;      /* 48: token of the table's first row */
+    uint32_t unused;     /* 52 */
+};
+static_assert(sizeof(struct vulkan_embed_over_push) == 56, "byte map");
+
 enum {
     VULKAN_NEAR_ATTENTION_INVOCATIONS,
     VULKAN_NEAR_ATTENTION_HEAD_DIM,

@@ -328,6 +328,8 @@ void vulkan_record_feature_place(struct vulkan_recorder *recorder)
     const struct vulkan_touch touch = touch_of(op);
     const struct vulkan_row_task task = {OP_feature_place, recorder->recording->shape.mixes,
                                          columns, VULKAN_FORM_F32, 0};
+    if (task.rows == 0) /* sounds of which every feature is the tower's */
+        return;
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 

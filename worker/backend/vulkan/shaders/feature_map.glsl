@@ -56,7 +56,7 @@ float convolve(uint row, uint column, PatchPlace place, PatchImage tile)
     int y = int(place.line * push.out_lines + cell / push.out_across);
     int x = int(place.column * push.out_across + cell % push.out_across);
     y = y * int(push.in_lines / push.out_lines) - int(push.before_y);
-    x = x * int(push.in_across / push.out_across) - int(push.before_x);
+    x = x * int((push.in_across + push.out_across - 1) / push.out_across) - int(push.before_x);
     MapFloats kernel = MapFloats(push.kernel);
     float sum = 0.0;
     for (uint tap = 0; tap < push.taps_y * push.taps_x; tap++) {

@@ -213,7 +213,7 @@ static enum result warm_squares(const struct vulkan_image_encoder *vision, uint3
         .patches = &vision->patches,
         .shape = {.patches = squares * model_vision_square(model),
                   .patch_features = squares,
-                  .mixes = model->mosaic || model->framed ? squares : 0,
+                  .mixes = model->mosaic || model->framed || model->sound_tokens > 0 ? squares : 0,
                   .whole_tiles = tiles,
                   .window_tiles = tiles}};
     return vulkan_plan_walk_run(&recording, error);
