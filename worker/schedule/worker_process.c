@@ -33,6 +33,7 @@
 #define USUAL_IMAGE_TOKENS 1024u /* assumed tokens of a kept image, for the pool's default size */
 #define CROSSED_BYTES      (1ull << 30)
 #define CROSSED_IMAGES_MAX 64u
+#define CANVAS_PATCH_ROWS  4096u      /* of small canvases at once */
 #define FEATURE_ROWS_MAX   (1u << 24) /* far above any use; row numbers stay below NONE */
 
 struct worker_process {
@@ -258,8 +259,15 @@ static enum result decide_vision(struct worker_process *process, struct error_te
     uint64_t rows = (uint64_t)options->vision_cache_size * USUAL_IMAGE_TOKENS;
     if (vision->mels > 0 && largest > vision->sound_rows / model_vision_square(vision))
         largest = vision->sound_rows / model_vision_square(vision);
-    if (vision->canvas_tiles > 0)
-        largest = vision->canvas_tiles * (vision->canvas_side * vision->canvas_side + 1);
+    uint32_t patches = options->vision_patches;
+    if (vision->canvas_tiles > 0) { /* all images have as many rows */
+        uint32_t side = vision->canvas_side * vision->patch_side;
+        const struct image_shape canvas = {.tiles = 1, .width = side, .height = side};
+        uint32_t rows_each = model_vision_patch_rows(vision, canvas);
+        largest = model_vision_feature_rows(vision, canvas);
+        rows_each = rows_each > CANVAS_PATCH_ROWS ? rows_each : CANVAS_PATCH_ROWS;
+        patches = rows_each < patches ? rows_each : patches;
+    }
     if (vision->crossed_layers > 0)
         rows = crossed_rows(row_bytes, largest);
     if (rows < largest)
@@ -275,10 +283,10 @@ static enum result decide_vision(struct worker_process *process, struct error_te
     process->vision = vision;
     process->feature_row_bytes = (uint32_t)row_bytes;
     process->backend_options.vision = model_vision_plan(process->model);
-    process->backend_options.max_patch_rows = options->vision_patches;
+    process->backend_options.max_patch_rows = patches;
     process->backend_options.feature_rows = (uint32_t)rows;
     log_info("memory: features of images %.1f MB in %u rows, images of up to %u patches",
-             (double)(rows * row_bytes) / MEGABYTE, (uint32_t)rows, options->vision_patches);
+             (double)(rows * row_bytes) / MEGABYTE, (uint32_t)rows, patches);
     return RESULT_OK;
 }
 
