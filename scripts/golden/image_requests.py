@@ -18,6 +18,7 @@ from transformers.models.glm4v import processing_glm4v
 from transformers.models.hunyuan_vl import processing_hunyuan_vl
 from transformers.models.janus import processing_janus
 from transformers.models.lfm2_vl import processing_lfm2_vl
+from transformers.models.mllama.image_processing_mllama import get_all_supported_aspect_ratios
 from transformers.models.paddleocr_vl import processing_paddleocr_vl
 from transformers.models.pixtral import processing_pixtral
 
@@ -109,8 +110,18 @@ def pixtral(processor, images, settings):
     return frames, texts, "[IMG]"
 
 
+def mllama(processor, images, settings):
+    out = processor(images=images, **RAW)
+    canvases, frames = get_all_supported_aspect_ratios(processor.max_image_tiles), []
+    for tiles, aspect in zip(out["pixel_values"][0], out["aspect_ratio_ids"][0].tolist()):
+        rows, columns = canvases[aspect - 1]
+        side = tiles.shape[-1]
+        frames.append(tiles[:rows * columns].reshape(rows, columns, 3, side, side).permute(0, 3, 1, 4, 2).reshape(rows * side, columns * side, 3))
+    return frames, ["<|image|>"] * len(images), "<|image|>"
+
+
 FAMILIES = {"paddleocr-tiny": paddle, "lfm2-tiny": lfm2, "lfm2-tiny-grid": lfm2, "mistral3-tiny": pixtral, "pixtral-tiny": pixtral,
-            "glm4v-tiny": glm4v, "hunyuan-tiny": hunyuan, "janus-tiny": janus, "ernie-tiny": ernie}
+            "glm4v-tiny": glm4v, "hunyuan-tiny": hunyuan, "janus-tiny": janus, "ernie-tiny": ernie, "mllama-tiny": mllama, "mllama-tiny-wide": mllama}
 
 
 def main():

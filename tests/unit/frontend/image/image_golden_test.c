@@ -29,7 +29,7 @@
 #define FIELDS_MAX     8
 #define FILES_AT_LEAST 38
 #define CASES_AT_LEAST 500
-#define REQUESTS       104
+#define REQUESTS       120
 /* Of a source or a result whose pixels are looked at: under sanitizers the loops are the same ones
  * for less, and twenty times slower. */
 #if SANITIZED_ADDRESS
