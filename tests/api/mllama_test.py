@@ -8,12 +8,16 @@ template writes messages alone, so prompts have the scenes' tokens.
 import concurrent.futures
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
 
-from shoal_server import COMPILING_S, ShoalServer
+from shoal_server import COMPILING_S, ROOT, ShoalServer
 from vision_folder import CHARACTERS, FIRST_CHARACTER, MLLAMA, TOWERS, data_uri, image_part, make_folder, png, png_of_frame, text_part
+
+sys.path.insert(0, str(ROOT / "scripts/golden"))
+from checkpoint_variants import read_safetensors, write_safetensors  # noqa: E402
 
 TEXT = (3, 80)  # of scripts/golden/tower_folders.py
 LETTERS = CHARACTERS + "+"
@@ -146,6 +150,18 @@ def test_tokens_without_logits_are_never_drawn(server):
     content = details(reply)[1]
     names = {choice["token"] for token in content for choice in token["top_logprobs"]}
     assert len(content) == 6 and not names & {"<|image|>", "<|im_start|>", "<|im_end|>"}
+
+
+def test_a_folder_of_mlx_answers_alike(tmp_path):
+    """Its tower has another name, and channels follow pixels in the kernel."""
+    scenes, folder = Scenes("mllama_wide"), folder_of(tmp_path, "mllama_wide")
+    tensors = {name.replace("vision_model", "vision_tower"): array for name, array in read_safetensors(folder / "model.safetensors").items()}
+    tensors["vision_tower.patch_embedding.weight"] = tensors["vision_tower.patch_embedding.weight"].transpose(0, 2, 3, 1)
+    write_safetensors(folder / "model.safetensors", tensors, "BF16")
+    with ShoalServer("--kv-cache-type", "f32", model=folder) as server:
+        server.wait_ready()
+        for parts, wanted in scenes.pairs:
+            assert text_of(ask(server, parts)) == wanted
 
 
 def test_settings_that_contradict_the_tower_are_refused(tmp_path):

@@ -34,8 +34,11 @@
 
 static const char *const model_types[] = {"mllama", NULL};
 static const char *const prefixes[] = {"language_model.model.", "model.language_model.", NULL};
-static const char *const other_parts[] = {"vision_model.", "multi_modal_projector.",
-                                          "model.vision_model.", "model.multi_modal_projector.",
+static const char *const other_parts[] = {"vision_model.",
+                                          "multi_modal_projector.",
+                                          "model.vision_model.",
+                                          "model.multi_modal_projector.",
+                                          "vision_tower.", /* of MLX */
                                           NULL};
 
 static const struct tensor_name names[] = {

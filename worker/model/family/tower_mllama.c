@@ -31,9 +31,14 @@
 #define EPSILON        1e-5f  /* of the norms around the first transformer */
 #define LEAST_GATE     1e-30f /* adds to no number but 0 */
 
-static const char *const prefixes[] = {"vision_model.", "model.vision_model.", NULL};
-static const char *const parts[] = {"vision_model.", "multi_modal_projector.",
-                                    "model.vision_model.", "model.multi_modal_projector.", NULL};
+static const char *const prefixes[] = {"vision_model.", "model.vision_model.", "vision_tower.",
+                                       NULL};
+static const char *const parts[] = {"vision_model.",
+                                    "multi_modal_projector.",
+                                    "model.vision_model.",
+                                    "model.multi_modal_projector.",
+                                    "vision_tower.", /* of MLX */
+                                    NULL};
 
 /* clang-format off */
 #define LAYER_NAMES(short, long)                                         \
