@@ -14,6 +14,7 @@ import pathlib
 import sys
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -42,6 +43,13 @@ GEMMA3N = {"altup_coef_clip": 120.0, "laurel_rank": 6, "hidden_size_per_layer_in
 GEMMA4 = {"hidden_size_per_layer_input": 8, "sliding_window": 8, "global_head_dim": 32}
 TOWER = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
          "num_attention_heads": 1, "head_dim": 16, "image_size": 28, "patch_size": 14}
+
+# Parts of phi4_multimodal that its text does not use.
+PHI4 = {"model_type": "phi4_multimodal", "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75},
+        "vision_config": {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 1, "image_size": 28, "crop_size": 28,
+                          "image_token_id": 10, "feature_layer": -2},
+        "audio_config": {"hidden_size": 8, "intermediate_size": 8, "num_blocks": 1, "num_attention_heads": 1, "ext_pw_out_channel": 8, "depthwise_separable_out_channel": 8,
+                         "nemo_conv_channels": 8, "input_size": 8, "bias_max_distance": 4, "audio_token_id": 9, "time_reduction": 2}}
 
 # Of a class that transformers lacks: its Granite with the same factors computes the logits, then config.json is rewritten.
 MINICPM = {"model_type": "minicpm", "architectures": ["MiniCPMForCausalLM"], "rewritten": True}
@@ -264,6 +272,15 @@ CASES = {
     "gpt_oss_shape-b": ("GptOssForCausalLM", OTHER | {
         "model_type": "gpt_oss", "head_dim": 16, "num_local_experts": 7, "num_experts_per_tok": 3, "sliding_window": 5,
         "layer_types": [FULL, SLIDING, FULL]}, {}, []),
+    "phi4_multimodal-a": ("Phi4MultimodalForCausalLM", SMALL | PHI4 | {"tie_word_embeddings": True, "hidden_size": 64}, {}, ["head_dim"]),
+    "phi4_multimodal-b": ("Phi4MultimodalForCausalLM", OTHER | PHI4 | {
+        "hidden_size": 72, "tie_word_embeddings": True, "original_max_position_embeddings": 16,
+        "rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "short_factor": [1.0] * 9,
+                            "long_factor": [1.0 + 0.25 * i for i in range(9)]}},
+                          {"published": True, "model_type": "phi4mm", "architectures": ["Phi4MMForCausalLM"], "partial_rotary_factor": 0.75,
+                           "rope_theta": 10000.0, "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 9, "long_factor": [1.0 + 0.25 * i for i in range(9)]},
+                           "vision_lora": {"r": 2, "lora_alpha": 4}, "speech_lora": {"r": 4, "lora_alpha": 8},
+                           "embd_layer": {"embedding_cls": "image_audio"}}, ["head_dim", "rope_parameters", "vision_config", "audio_config"]),
     "phi3_shape-b": ("Phi3ForCausalLM", OTHER | {
         "model_type": "phi3", "num_key_value_heads": 3, "hidden_size": 72, "sliding_window": 6, "tie_word_embeddings": False}, {}, ["head_dim"]),
     "qwen2_windows-b": ("Qwen2ForCausalLM", OTHER | {
@@ -340,8 +357,24 @@ def rewrite(folder, further, absent):
     saved = json.loads((folder / "config.json").read_text())
     granite = [key for key in saved if "multiplier" in key or key == "logits_scaling"] if "rewritten" in further else []
     saved = {key: value for key, value in saved.items() if key not in granite} | further
-    saved = {key: value for key, value in saved.items() if key not in absent and key != "rewritten"}
+    saved = {key: value for key, value in saved.items() if key not in absent and key not in ("rewritten", "published")}
     (folder / "config.json").write_text(json.dumps(saved, indent=1) + "\n")
+
+
+def publish(folder, source):
+    """phi4mm's names: matrices beside their adapters for images and sounds, which requests of text do not use."""
+    path = folder / "model.safetensors"
+    stored = {}
+    for name, array in safetensors.torch.load_file(path).items():
+        if name.startswith("model.layers.") and "proj." in name:
+            at = name.removesuffix("weight")
+            stored[at + "base_layer.weight"] = array
+            for part, rows in (("vision", 2), ("speech", 4)):
+                for letter, shape in (("A", (rows, array.shape[1])), ("B", (array.shape[0], rows))):
+                    stored[f"{at}lora_{letter}.{part}.weight"] = torch.tensor(source.integers(-127, 128, shape) / 512, dtype=torch.bfloat16)
+        else:
+            stored[name] = array
+    safetensors.torch.save_file(stored, path)
 
 
 def record(name, folder):
@@ -352,7 +385,8 @@ def record(name, folder):
     set_weights(model, source)
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    if "rewritten" not in further:
+    later = "rewritten" in further or "published" in further
+    if not later:
         rewrite(folder, further, absent)
     vocabulary = config.get_text_config().vocab_size
     ids = source.integers(11, vocabulary, POSITIONS).tolist()
@@ -367,8 +401,10 @@ def record(name, folder):
         logits = model.eval()(torch.tensor([ids])).logits[0].float().numpy()
     assert logits.shape == (POSITIONS, vocabulary) and np.isfinite(logits).all()
     (folder / "ids.txt").write_text(" ".join(map(str, ids)) + "\n")
-    if "rewritten" in further:
+    if later:
         rewrite(folder, further, absent)
+    if "published" in further:
+        publish(folder, source)
     (folder / "logits.f32").write_bytes(logits.astype("<f4").tobytes())
     print(name, logits.std(), np.abs(logits).max(), transformers.__version__, torch.__version__)
 

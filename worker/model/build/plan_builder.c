@@ -27,10 +27,10 @@
 #define WEIGHTS_MAX 32768u
 
 /* Endings of names of tensors that may stay unused: rotary frequencies that old converters stored
- * beside the base they follow from. */
+ * beside the base they follow from, and adapters for requests with images or sounds (phi4mm). */
 static const char *const harmless_endings[] = {
-    ".attn_rot_embd",
-    ".rotary_emb.inv_freq",
+    ".attn_rot_embd",        ".rotary_emb.inv_freq",  ".lora_A.vision.weight",
+    ".lora_B.vision.weight", ".lora_A.speech.weight", ".lora_B.speech.weight",
 };
 
 struct plan_builder *plan_builder_create(const struct plan_source *source,

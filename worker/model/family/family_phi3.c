@@ -41,20 +41,30 @@ static const struct gguf_form gguf_phi3 = {
  * The class sets original_max_position_embeddings to 4096 if config.json leaves it out, so the
  * value inside rope_scaling is never used.
  *
+ * Of Phi-4 multimodal (phi4mm as published, phi4_multimodal in transformers) only the text is read: its adapters
+ * (lora_A, lora_B), which are for requests with images or sounds, and both towers are left out.
+ *
  * Source: transformers, configuration_phi3.py and modeling_phi3.py.
  */
 #define ROPE_BASE       10000.0f
 #define ORIGINAL_TOKENS 4096u
 
-static const char *const model_types[] = {"phi3", NULL};
+static const char *const model_types[] = {"phi3", "phi4mm", "phi4_multimodal", NULL};
 static const char *const own_keys[] = {"partial_rotary_factor", NULL};
 
 static const struct tensor_name names[] = {
     {"blk.*.attn_qkv.weight", "^layers.*.self_attn.qkv_proj.weight"},
+    {"blk.*.attn_qkv.weight", "^layers.*.self_attn.qkv_proj.base_layer.weight"},
+    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
+    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.base_layer.weight"},
     {"blk.*.ffn_up.weight", "^layers.*.mlp.gate_up_proj.weight"},
+    {"blk.*.ffn_up.weight", "^layers.*.mlp.gate_up_proj.base_layer.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.base_layer.weight"},
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
+static const char *const other_parts[] = {"model.embed_tokens_extend.", NULL};
 
 static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -77,7 +87,7 @@ static const struct hf_form hf_phi3 = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = own_keys,
-    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = hf_read_config,
 };
 
