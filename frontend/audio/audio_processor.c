@@ -137,7 +137,13 @@ static const struct {
                         struct error_text *error);
 } model_types[] = {{"qwen2_audio", AUDIO_FAMILY_QWEN2_AUDIO, open_qwen2_audio},
                    {"qwen2_5_omni_thinker", AUDIO_FAMILY_QWEN2_5_OMNI, open_omni},
+                   {"gemma3n", AUDIO_FAMILY_GEMMA3N, audio_processor_open_gemma3n},
                    {"gemma4", AUDIO_FAMILY_GEMMA4, audio_processor_open_gemma4}};
+
+static bool is_gemma(enum audio_family family)
+{
+    return family == AUDIO_FAMILY_GEMMA3N || family == AUDIO_FAMILY_GEMMA4;
+}
 
 enum result audio_processor_open(const struct audio_processor_files *files,
                                  struct audio_processor *processor, struct error_text *error)
@@ -148,7 +154,7 @@ enum result audio_processor_open(const struct audio_processor_files *files,
     *processor = (struct audio_processor){.family = AUDIO_FAMILY_NONE};
     (void)json_value_string(json_value_member(config, "model_type"), model_type, sizeof model_type);
     for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++) {
-        bool optional = model_types[i].family == AUDIO_FAMILY_GEMMA4;
+        bool optional = is_gemma(model_types[i].family);
         if (strcmp(model_type, model_types[i].model_type) != 0 || (optional && !hears))
             continue;
         enum result result = model_types[i].open(files, processor, error);
@@ -232,13 +238,15 @@ enum result audio_processor_plan(const struct audio_processor *processor, uint32
         .samples = samples, .rows = MEL_ROWS * rows + 1, .tokens = rows / POOLED, .pieces = 1};
     if (processor->family == AUDIO_FAMILY_QWEN2_5_OMNI)
         plan_pieces(processor, log_mel_rows(mel, samples), plan);
-    if (processor->family == AUDIO_FAMILY_GEMMA4)
+    if (is_gemma(processor->family))
         plan_gemma(log_mel_rows(mel, samples), plan);
-    if (processor->family == AUDIO_FAMILY_GEMMA4 && plan->tokens > processor->tower_rows)
+    if (is_gemma(processor->family) && plan->tokens > processor->tower_rows)
         return error_set(error, RESULT_TOO_LARGE, "it has %u mel rows; the model takes %u",
                          plan->rows, GEMMA_MEL_ROWS * processor->tower_rows);
     if (plan->tokens == 0)
         return error_set(error, RESULT_INVALID, "%u samples are too short for a token", samples);
+    if (processor->fixed_tokens > 0)
+        plan->tokens = processor->fixed_tokens;
     return RESULT_OK;
 }
 

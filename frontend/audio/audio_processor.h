@@ -23,6 +23,7 @@ enum audio_family {
     AUDIO_FAMILY_NONE,         /* the checkpoint has no audio part */
     AUDIO_FAMILY_QWEN2_AUDIO,  /* one sound of at most 30 s, a token for each 40 ms */
     AUDIO_FAMILY_QWEN2_5_OMNI, /* likewise, but longer and in pieces that are encoded apart */
+    AUDIO_FAMILY_GEMMA3N,      /* one sound of at most 30 s, which always has as many tokens */
     AUDIO_FAMILY_GEMMA4        /* one sound of at most 30 s, a token for each begun 40 ms */
 };
 
@@ -31,6 +32,7 @@ struct audio_processor {
     struct log_mel_settings mel;
     uint32_t
         tower_rows; /* of the longest sound or piece; each stands for two mel rows, of Gemma's for four */
+    uint32_t fixed_tokens; /* of every sound; 0: as many as its rows */
     /* Of models that hear videos: positions a second, and those of a piece of a video and its sound;
      * 0: they do not, or their pieces are none of sounds. */
     uint32_t time_scale;
@@ -62,6 +64,9 @@ enum result audio_processor_open(const struct audio_processor_files *files,
                                  struct audio_processor *processor,
                                  struct error_text *error) RESULT_CHECKED;
 /* audio_processor_gemma.c, for the function above: of a config.json with an audio_config. */
+enum result audio_processor_open_gemma3n(const struct audio_processor_files *files,
+                                         struct audio_processor *processor,
+                                         struct error_text *error) RESULT_CHECKED;
 enum result audio_processor_open_gemma4(const struct audio_processor_files *files,
                                         struct audio_processor *processor,
                                         struct error_text *error) RESULT_CHECKED;

@@ -2,7 +2,7 @@
  * The extractor's settings may stand in processor_config.json or in preprocessor_config.json, which also has those of images. Lengths
  * are stated in milliseconds.
  *
- * Source: transformers, feature_extraction_gemma4.py, processing_gemma4.py, and configuration_gemma4.py for the mels, which only
+ * Source: transformers, feature_extraction_gemma4.py, feature_extraction_gemma3n.py and their processors, and configuration_gemma4.py for the mels, which only
  * follow from the channels of the tower's first map.
  */
 #include <math.h>
@@ -13,6 +13,8 @@
 
 #define GEMMA_ROWS            750u /* of the tower, of 30 s */
 #define GEMMA4_FIRST_CHANNELS 128u
+#define GEMMA3N_TOKENS        188u
+#define GEMMA3N_JOIN          4u
 
 /* A number of the extractor, or what *value is. */
 static enum result read_number(struct json_value extractor, const char *name, double *value,
@@ -125,4 +127,40 @@ enum result audio_processor_open_gemma4(const struct audio_processor_files *file
     strcpy(p->before, "<|audio>");
     strcpy(p->after, "<audio|>");
     return result;
+}
+
+enum result audio_processor_open_gemma3n(const struct audio_processor_files *files,
+                                         struct audio_processor *p, struct error_text *error)
+{
+    struct json_value audio = json_value_member(files->config, "audio_config");
+    uint32_t mels = 0, join = 0, stated = 0;
+    p->mel = log_mel_gemma3n();
+    enum result result = json_value_member_u32(audio, "input_feat_size", LIMIT_AUDIO_MELS,
+                                               p->mel.mels, &mels, error);
+    if (result == RESULT_OK)
+        result = json_value_member_u32(audio, "conf_reduction_factor", GEMMA_ROWS, GEMMA3N_JOIN,
+                                       &join, error);
+    if (result == RESULT_OK)
+        result = json_value_member_u32(files->config, "audio_soft_tokens_per_image", GEMMA_ROWS,
+                                       GEMMA3N_TOKENS, &p->fixed_tokens, error);
+    if (result == RESULT_OK)
+        result = json_value_member_u32(files->processor, "audio_seq_length", GEMMA_ROWS,
+                                       p->fixed_tokens, &stated, error);
+    if (result == RESULT_OK)
+        result = read_extractor(audio_processor_extractor(files), true, &p->mel, error);
+    if (result != RESULT_OK)
+        return result;
+    if (stated != p->fixed_tokens)
+        return error_set(error, RESULT_INVALID,
+                         "its audio_seq_length %u contradicts audio_soft_tokens_per_image %u",
+                         stated, p->fixed_tokens);
+    if (p->mel.mels != mels)
+        return error_set(error, RESULT_INVALID,
+                         "its feature_size %u contradicts input_feat_size %u", p->mel.mels, mels);
+    p->tower_rows = p->fixed_tokens * join;
+    strcpy(p->marker, "<audio_soft_token>");
+    strcpy(p->soft, "<audio_soft_token>");
+    strcpy(p->before, "\n\n<start_of_audio>");
+    strcpy(p->after, "<end_of_audio>\n\n");
+    return RESULT_OK;
 }

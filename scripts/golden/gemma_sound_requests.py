@@ -11,17 +11,23 @@ import pathlib
 import sys
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/api"))
 from conformer_scenes import FAMILIES  # noqa: E402
-from vision_folder import CHARACTERS, FIRST_CHARACTER, GEMMA4_SOUND, SPECIAL  # noqa: E402
+from vision_folder import CHARACTERS, FIRST_CHARACTER, GEMMA3N_SOUND, GEMMA4_SOUND, SPECIAL  # noqa: E402
 
+FORMS = {
+    "gemma3n_sound": GEMMA3N_SOUND | {"extractor": "Gemma3nAudioFeatureExtractor",
+                                      "edges": ("\n\n", "<start_of_audio>", "<end_of_audio>", "\n\n")},
+    "gemma4_sound": GEMMA4_SOUND | {"extractor": "Gemma4AudioFeatureExtractor", "edges": ("", "<|audio>", "<audio|>", "")},
+}
 QUESTION = "What sounds?"
-CHARACTER_IDS = {character: FIRST_CHARACTER + i for i, character in enumerate(CHARACTERS)}
-PROMPTS = {str(clip): [clip] for clip in (2, 5, 6, 7, 8, 9)} | {"two": [7, 9], "image": [8]}
+CHARACTER_IDS = {character: FIRST_CHARACTER + i for i, character in enumerate(CHARACTERS + GEMMA3N_SOUND["characters"])}
+CLIPS = {"gemma3n_sound": (4, 5, 6, 7, 8, 9), "gemma4_sound": (2, 5, 6, 7, 8, 9)}
 RED = (200, 30, 30)  # of an image of 36 x 24 pixels
 
 
@@ -36,7 +42,7 @@ def mel_rows(extractor, clip):
 
 
 def answer(model, family, form, name, clips):
-    extractor = transformers.Gemma4AudioFeatureExtractor(feature_size=family.mels)
+    extractor = getattr(transformers, form["extractor"])(feature_size=family.mels)
     rows = [mel_rows(extractor, clip) for clip in clips]
     ids, images = [SPECIAL["<|im_start|>"]] + text_ids("user:"), {}
     if name == "image":
@@ -46,7 +52,9 @@ def answer(model, family, form, name, clips):
         count = images.pop("num_soft_tokens_per_image")[0]
         ids += [form["special"]["<|image>"]] + [family.TOKENS["image"]] * count + [form["special"]["<image|>"]]
     for made in rows:
-        ids += [form["special"]["<|audio>"]] + [family.TOKENS["sound"]] * family.tokens(len(made)) + [form["special"]["<audio|>"]]
+        before, begin, end, after = form["edges"]
+        ids += text_ids(before) + [form["special"][begin]] + [family.TOKENS["sound"]] * family.tokens(len(made))
+        ids += [form["special"][end]] + text_ids(after)
     ids += text_ids(QUESTION) + [SPECIAL["<|im_end|>"], SPECIAL["<|im_start|>"]] + text_ids("assistant:")
     with torch.no_grad():
         logits = model(torch.tensor([ids]), **family.given(model, ids, rows, []), **images).logits[0, -1]
@@ -57,11 +65,16 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     recorded = {}
-    for name, form in {"gemma4_sound": GEMMA4_SOUND}.items():
+    for name, form in FORMS.items():
         family = FAMILIES[name]
-        model = getattr(transformers, family.CLASS).from_pretrained(ROOT / "tests/golden/towers" / name, dtype=torch.float32,
-                                                                    attn_implementation="eager").eval()
-        recorded[name] = {prompt: answer(model, family, form, prompt, clips) for prompt, clips in PROMPTS.items()}
+        model = family.made()
+        stored = safetensors.torch.load_file(ROOT / "tests/golden/towers" / name / "model.safetensors")
+        missing = set(model.state_dict()) - set(stored) - {"lm_head.weight"}
+        model.load_state_dict({key: w.float() for key, w in stored.items()}, strict=False)
+        assert not missing, missing
+        model.tie_weights()
+        prompts = {str(clip): [clip] for clip in CLIPS[name]} | {"two": [7, 9]} | ({"image": [8]} if family.IMAGES else {})
+        recorded[name] = {prompt: answer(model, family, form, prompt, clips) for prompt, clips in prompts.items()}
         print(name, {prompt: made["ids"].count(family.TOKENS["sound"]) for prompt, made in recorded[name].items()}, transformers.__version__)
     pathlib.Path(sys.argv[1]).write_text(json.dumps(recorded, separators=(",", ":")).replace('},"', '},\n"') + "\n", encoding="ascii")
 

@@ -8,10 +8,10 @@ import pytest
 
 from audio_test import OPTIONS, ask, check, clip, refused, sound, wav
 from shoal_server import BUILD, ROOT, ShoalServer
-from vision_folder import GEMMA4_SOUND, data_uri, image_part, make_folder, png
+from vision_folder import GEMMA3N_SOUND, GEMMA4_SOUND, data_uri, image_part, make_folder, png
 
 ANSWERS = json.loads((ROOT / "tests/golden/audio/gemma_requests.json").read_text(encoding="ascii"))
-FORMS = {"gemma4_sound": GEMMA4_SOUND}
+FORMS = {"gemma3n_sound": GEMMA3N_SOUND, "gemma4_sound": GEMMA4_SOUND}
 CLIPS = {"two": [7, 9], "image": [8]}
 
 pytestmark = pytest.mark.skipif(not (BUILD / "shoal-av").exists(), reason="built without FFmpeg's libraries")
@@ -39,3 +39,5 @@ def test_what_is_refused(family_server):
     one = 100 * np.ones(16000, np.int16)
     refused(server, sound(wav(one[:100])), "100 samples are too short for a token", "invalid_audio")
     refused(server, sound(wav(np.tile(one, 31))), "the model takes sounds of at most 30", "invalid_audio")
+    if family_server[0] == "gemma3n_sound":
+        refused(server, sound(wav(np.tile(one, 2))), "197 mel rows; the model takes 192", "invalid_audio")

@@ -151,6 +151,13 @@ GEMMA4_SOUND = GEMMA4 | {
     "audio_marker": "<|audio|>",
     "whole_processor": {"feature_extractor": {"feature_extractor_type": "Gemma4AudioFeatureExtractor", "feature_size": 16}},
 }
+GEMMA3N_SOUND = {
+    "special": {"<start_of_audio>": 85, "<end_of_audio>": 88, "<audio_soft_token>": 89},
+    "characters": "\n",
+    "marker": "",
+    "audio_marker": "<audio_soft_token>",
+    "processor": {"feature_extractor_type": "Gemma3nAudioFeatureExtractor", "feature_size": 16},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (

@@ -187,6 +187,37 @@ static void gemma4_sounds(void **state)
     assert_int_equal(audio_processor_plan(&p, 480000, &plan, &error), RESULT_TOO_LARGE);
 }
 
+#define GEMMA3N(more, audio) "{\"model_type\": \"gemma3n\"" more ", \"audio_config\": {" audio "}}"
+
+/* Every sound has as many tokens. Rows of 30 s are fewer than the tower's. */
+static void gemma3n_sounds(void **state)
+{
+    (void)state;
+    struct audio_processor p;
+    struct audio_plan plan;
+    struct error_text error = {""};
+    must(open(GEMMA3N("", ""), "{\"frame_length_ms\": 32.0}", &p, &error) == RESULT_OK);
+    assert_int_equal(p.family, AUDIO_FAMILY_GEMMA3N);
+    assert_true(p.mel.window == 512 && p.mel.hop == 160 && p.mel.fourier == 1024);
+    for (uint32_t samples = 513; samples <= 480000; samples += 997) {
+        uint32_t padded = (samples + 127) / 128 * 128;
+        must(audio_processor_plan(&p, samples, &plan, &error) == RESULT_OK);
+        assert_int_equal(plan.tokens, 188);
+        assert_int_equal(plan.rows, (padded - 513) / 160 + 1);
+    }
+    assert_int_equal(audio_processor_plan(&p, 512, &plan, &error), RESULT_INVALID);
+    assert_int_equal(audio_processor_plan(&p, 480001, &plan, &error), RESULT_TOO_LARGE);
+    must(open(GEMMA3N(", \"audio_soft_tokens_per_image\": 12", ""), NULL, &p, &error) == RESULT_OK);
+    must(audio_processor_plan(&p, 31073, &plan, &error) == RESULT_OK);
+    assert_true(plan.tokens == 12 && plan.rows == 192);
+    assert_int_equal(audio_processor_plan(&p, 31233, &plan, &error), RESULT_TOO_LARGE);
+    assert_int_equal(open(GEMMA3N("", "\"input_feat_size\": 80"), NULL, &p, &error),
+                     RESULT_INVALID);
+    assert_int_equal(open(GEMMA3N("", "\"conf_reduction_factor\": 0"), NULL, &p, &error),
+                     RESULT_INVALID);
+    assert_int_equal(p.family, AUDIO_FAMILY_NONE);
+}
+
 static void gemma4_settings_that_are_refused(void **state)
 {
     (void)state;
@@ -256,6 +287,7 @@ int main(void)
         cmocka_unit_test(rows_after_the_sound),
         cmocka_unit_test(omni_settings),
         cmocka_unit_test(omni_pieces),
+        cmocka_unit_test(gemma3n_sounds),
         cmocka_unit_test(gemma4_sounds),
         cmocka_unit_test(gemma4_settings_that_are_refused),
     };
