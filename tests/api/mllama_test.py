@@ -164,6 +164,18 @@ def test_a_folder_of_mlx_answers_alike(tmp_path):
             assert text_of(ask(server, parts)) == wanted
 
 
+@pytest.mark.parametrize("options", [[], pytest.param(["--device", "vulkan", "--worker-timeout", str(COMPILING_S)], marks=pytest.mark.long)], ids=["cpu", "vulkan"])
+def test_text_goes_on_without_a_tower(tmp_path, options):
+    scenes, folder = Scenes("mllama"), folder_of(tmp_path, "mllama")
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(config.replace('"vision_output_dim": 72', '"vision_output_dim": 73'))
+    with ShoalServer(*options, model=folder) as server:
+        server.wait_ready(COMPILING_S)
+        parts, wanted = scenes.pairs[0]
+        assert text_of(ask(server, parts)) == wanted
+        assert ask(server, [RED]).status == 400
+
+
 def test_settings_that_contradict_the_tower_are_refused(tmp_path):
     folder = folder_of(tmp_path, "mllama")
     settings = (folder / "preprocessor_config.json").read_text()

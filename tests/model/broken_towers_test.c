@@ -107,6 +107,32 @@ static void expect_text_only(const struct breakage *broken)
     model_close(model);
 }
 
+static void test_text_goes_on_beside_mllama(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"mllama", "\"max_num_tiles\": 4", "\"max_num_tiles\": 3", "not all canvases of 3 tiles"},
+        {"mllama", "[\n    2,\n    2\n   ]", "[\n    2,\n    3\n   ]",
+         "not all canvases of 4 tiles"},
+        {"mllama", "\"vision_output_dim\": 72", "\"vision_output_dim\": 73", "not 3 times 24"},
+        {"mllama", "\"intermediate_layers_indices\": [\n   0",
+         "\"intermediate_layers_indices\": [\n   3", "intermediate_layers_indices"},
+        {"mllama", "\"intermediate_layers_indices\": [\n   0,",
+         "\"intermediate_layers_indices\": [", "vision_output_dim 72 is not 2 times 24"},
+        {"mllama", "\"image_size\": 12", "\"image_size\": 16", "gated_positional_embedding"},
+        {"mllama", "\"image_size\": 12", "\"image_size\": 400", "4 tiles of 100 x 100"},
+        {"mllama", "\"attention_heads\": 2", "\"attention_heads\": 7", "no 7 heads"},
+        {"mllama", "\"num_global_layers\": 2", "\"num_global_layers\": 3",
+         "global_transformer.layers.2"},
+        {"mllama", "\"num_hidden_layers\": 3", "\"num_hidden_layers\": 4", "transformer.layers.3"},
+        {"mllama", "pre_tile_positional_embedding.gate", "pre_tile_positional_embedding.gait",
+         "pre_tile_positional_embedding.gate"},
+        {"mllama", "1.gate_ffn", "1.gate_fan", "global_transformer.layers.1.gate_f"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_text_only(&breakages[i]);
+}
+
 static void test_text_goes_on_beside_gemma3n(void **state)
 {
     (void)state;
@@ -417,6 +443,16 @@ static void test_text_goes_on_beside_deepseek(void **state)
         expect_text_only(&breakages[i]);
 }
 
+static void expect_refused(const struct breakage *broken)
+{
+    struct model *model = NULL;
+    struct error_text error = {""};
+    assert_int_not_equal(open_broken(broken, &model, &error), RESULT_OK);
+    assert_null(model);
+    if (!strstr(error.text, broken->words))
+        fail_msg("\"%s\" does not say \"%s\"", error.text, broken->words);
+}
+
 static void test_text_is_refused(void **state)
 {
     (void)state;
@@ -455,6 +491,26 @@ static void test_text_is_refused(void **state)
          "mlp_only_layers"},
         {"qwen3_vl_moe", "[5, 24, 32]", "[5, 32, 24]", "not [32, 24, 5]"},
         {"gemma4", "\"pad_token_id\": 7", "\"pad_token_id\": 96", "pad_token_id"},
+        {"qwen3_vl_moe", "0.mlp.experts.down_proj", "0.mlp.experts.down_porj",
+         "experts.down_proj is missing"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_refused(&breakages[i]);
+}
+
+static void test_text_that_attends_to_features_is_refused(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"mllama", "\"cross_attention_layers\": [\n   1", "\"cross_attention_layers\": [\n   3",
+         "layers.1"},
+        {"mllama", "\"cross_attention_layers\": [\n   1", "\"cross_attention_layers\": [\n   4",
+         "cross_attention_layers"},
+        {"mllama", "\"vocab_size\": 88", "\"vocab_size\": 96", "embed_tokens"},
+        {"mllama", "1.cross_attn_attn_gate", "1.cross_attn_atta_gate", "cross_attn_attn_gate"},
+        {"mllama", "2.cross_attn.q_norm", "2.cross_attn.q_morn", "cross_attn.q_norm"},
+        {"mllama", "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 2", "k_proj"},
+        {"mllama", "1.cross_attn.k_norm", "1.cross_attn.k_morn", "cross_attn.k_morn"},
         {"whisper", "\"num_mel_bins\": 16", "\"num_mel_bins\": 17", "conv1"},
         {"whisper", "\"encoder_layers\": 2", "\"encoder_layers\": 1", "layers.1"},
         {"whisper", "\"encoder_attention_heads\": 2", "\"encoder_attention_heads\": 3",
@@ -472,17 +528,9 @@ static void test_text_is_refused(void **state)
         {"whisper", "\"gelu\"", "\"relu\"", "activation_function"},
         {"whisper", "0.encoder_attn.v_proj.bias", "0.encoder_attn.v_prog.bias", "v_prog.bias"},
         {"whisper", "0.encoder_attn.q_proj.bias", "0.encoder_attn.q_prog.bias", "q_proj.bias"},
-        {"qwen3_vl_moe", "0.mlp.experts.down_proj", "0.mlp.experts.down_porj",
-         "experts.down_proj is missing"},
     };
-    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++) {
-        struct model *model = NULL;
-        struct error_text error = {""};
-        assert_int_not_equal(open_broken(&breakages[i], &model, &error), RESULT_OK);
-        assert_null(model);
-        if (!strstr(error.text, breakages[i].words))
-            fail_msg("\"%s\" does not say \"%s\"", error.text, breakages[i].words);
-    }
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_refused(&breakages[i]);
 }
 
 /* A tower of sounds that cannot be used leaves that of images. */
@@ -538,6 +586,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_goes_on),
+        cmocka_unit_test(test_text_goes_on_beside_mllama),
         cmocka_unit_test(test_text_goes_on_beside_gemma3n),
         cmocka_unit_test(test_text_goes_on_beside_mergers),
         cmocka_unit_test(test_text_goes_on_beside_other_towers),
@@ -545,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_text_goes_on_beside_janus),
         cmocka_unit_test(test_text_goes_on_beside_deepseek),
         cmocka_unit_test(test_text_is_refused),
+        cmocka_unit_test(test_text_that_attends_to_features_is_refused),
         cmocka_unit_test(test_images_go_on),
         cmocka_unit_test(test_text_alone),
     };

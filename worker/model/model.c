@@ -376,7 +376,8 @@ static enum result open_folder(struct model *model, int folder_fd,
         open_vision(model, family);
         tell_unused(model);
     }
-    if (result == RESULT_OK && config.crossed_layers > 0 && !model->vision_plan)
+    /* Of other models layers that attend to features add nothing where there are none. */
+    if (result == RESULT_OK && config.crossed_layers == config.layers && !model->vision_plan)
         return error_set(error, RESULT_INVALID, "%s", model->no_vision_reason.text);
     return result;
 }

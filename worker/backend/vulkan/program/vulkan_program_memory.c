@@ -173,6 +173,8 @@ static enum result place_features(struct vulkan_program *program,
         program->sees = program->spans = true;
     if (program->plan->config.borrows_caches)
         program->sees = program->axes = true;
+    /* Without a tower rows attend to no features, which their sights say. */
+    program->sees = program->sees || program->plan->config.crossed_layers > 0;
     if (!vision)
         return RESULT_OK;
     program->sees = true;
