@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "worker/model/build/clipped_blocks.h"
+#include "worker/model/build/computed_rows.h"
 
 #define KERNEL         3u /* taps of the convolutions over maps, along each axis */
 #define WIDER          4u /* the feed-forward part than the residual */
@@ -171,46 +172,42 @@ static plan_weight_id add_factors(struct plan_builder *b, const struct vision_co
     return id;
 }
 
-/* signal[hidden]: sines of a distance over each timescale, then cosines. */
-static void fill_signal(uint32_t distance, uint32_t hidden, double *signal)
+/* signal[hidden]: sines of a distance over each timescale, then cosines. Zeros for a distance that the publisher's table
+ * does not have. */
+static void fill_signal(int64_t distance, uint32_t hidden, float *signal)
 {
     uint32_t half = hidden / 2;
     double step = log(MOST_TIMESCALE) / (half > 1 ? half - 1 : 1);
-    for (uint32_t i = 0; i < half; i++) {
-        double angle = distance * exp(-step * i);
-        signal[i] = sin(angle);
-        signal[half + i] = cos(angle);
+    for (uint32_t i = 0; distance >= 0 && i < half; i++) {
+        double angle = (double)distance * exp(-step * i);
+        signal[i] = (float)sin(angle);
+        signal[half + i] = (float)cos(angle);
     }
 }
 
-/* Row j is the key of distance before - j. Distances beyond those that the publisher's table has are zeros. */
+/* Row j is the key of distance before - j. */
 static plan_weight_id add_distances(struct plan_builder *b, const struct vision_config *c,
                                     uint32_t layer)
 {
     const struct conformer_config *own = &c->conformer;
-    uint32_t hidden = c->tower.hidden;
+    uint32_t hidden = c->tower.hidden, seen = own->before + 1;
     float *keys, *matrix = calloc((size_t)hidden * hidden, sizeof *matrix);
-    double *signal = calloc(hidden, sizeof *signal);
-    plan_weight_id id = plan_builder_computed(b, own->before + 1, hidden, "distances", &keys);
+    float *signals = calloc((size_t)seen * hidden, sizeof *signals);
+    plan_weight_id id = plan_builder_computed(b, seen, hidden, "distances", &keys);
     bool read =
-        keys && matrix && signal &&
+        keys && matrix && signals &&
         plan_builder_floats(b, hidden, hidden, matrix, "v.blk.%u.attn_distance.weight", layer);
-    for (uint32_t j = 0; read && j <= own->before; j++) {
-        int64_t distance = (int64_t)own->before - j + own->distance_offset;
-        if (distance < 0)
-            continue;
-        fill_signal((uint32_t)distance, hidden, signal);
-        for (uint32_t row = 0; row < hidden; row++) {
-            double sum = 0.0;
-            for (uint32_t i = 0; i < hidden; i++)
-                sum += (double)matrix[(size_t)row * hidden + i] * signal[i];
-            keys[(size_t)j * hidden + row] = (float)sum;
-        }
-    }
-    if (keys && (!matrix || !signal))
+    for (uint32_t j = 0; read && j < seen; j++)
+        fill_signal((int64_t)own->before - j + own->distance_offset, hidden,
+                    signals + (size_t)j * hidden);
+    for (uint32_t row = 0; read && row < hidden; row++)
+        for (uint32_t j = 0; j < seen; j++)
+            keys[(size_t)j * hidden + row] = computed_rows_dot(
+                matrix + (size_t)row * hidden, signals + (size_t)j * hidden, hidden);
+    if (keys && (!matrix || !signals))
         plan_builder_refuse(b, "no memory for keys of distances");
     free(matrix);
-    free(signal);
+    free(signals);
     return id;
 }
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/must.h"
 #include "worker/model/build/builder_state.h"
@@ -242,9 +243,15 @@ bool plan_builder_floats(struct plan_builder *builder, uint32_t rows, uint32_t c
         builder_find_checked(builder, asked.text, shape, &stored);
     if (!tensor)
         return false;
+    uint64_t count = (uint64_t)rows * columns;
     const struct weight_source floats = {.scale_type = tensor->type};
-    for (uint64_t i = 0; i < (uint64_t)rows * columns; i++)
+    for (uint64_t i = 0; i < count && tensor->type != GGML_BF16; i++)
         values[i] = weight_layout_float(&floats, tensor->data, i);
+    for (uint64_t i = 0; i < count && tensor->type == GGML_BF16; i++) { /* the usual type */
+        uint32_t bits = (uint32_t)tensor->data[2 * i + 1] << 24 | (uint32_t)tensor->data[2 * i]
+                                                                      << 16;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
     return true;
 }
 
