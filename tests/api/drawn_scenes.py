@@ -178,6 +178,42 @@ def draw_cohere2_vision(drawn):
     return cohere_vision(drawn, {"image_token_id": IMAGE})
 
 
+def glm_of(drawn, kind, small):
+    """glm_ocr (small): the whole of a head turns."""
+    family, text = text_of("glm4", drawn)
+    text["head_dim"] = 8 * drawn.randint(1, 3)
+    part = 1.0 if small else drawn.choice([0.5, 1.0])
+    pairs = int(text["head_dim"] * part) // 2
+    rope = sections(drawn, {"rope_theta": 5000.0}, pairs, False) | {"partial_rotary_factor": part}
+    text = {key: value for key, value in text.items() if key not in ("rope_theta",)}
+    text |= {"model_type": f"{kind}_text", "rope_parameters": rope, "partial_rotary_factor": part, "attention_bias": not small}
+    vision = qwen_tower(drawn, f"{kind}_vision", text)
+    vision |= {"hidden_act": "silu", "attention_bias": drawn.random() < 0.5, "rms_norm_eps": drawn.choice([1e-5, 1e-3]),
+               "spatial_merge_size": drawn.randint(2, 3), "image_size": drawn.randint(2, 6) * vision["patch_size"]}
+    tokens = {"image_token_id": IMAGE, "video_token_id": 92, "image_start_token_id": BEGIN, "image_end_token_id": END, "video_start_token_id": 87,
+              "video_end_token_id": 88}
+    return {**tokens, "text_config": text, "vision_config": vision}, family, any_size(drawn, vision, vision["spatial_merge_size"])
+
+
+def draw_glm4v(drawn):
+    return glm_of(drawn, "glm4v", False)
+
+
+def draw_glm_ocr(drawn):
+    return glm_of(drawn, "glm_ocr", True)
+
+
+def draw_kimi_vl(drawn):
+    family, text = text_of("deepseek_v3", drawn)
+    found, merge = tower_sizes(drawn, 8), drawn.randint(1, 3)
+    side = drawn.randint(2, 6)
+    vision = {"model_type": "moonvit", "hidden_size": found["hidden_size"], "intermediate_size": found["intermediate_size"],
+              "num_hidden_layers": found["layers"], "num_attention_heads": found["heads"], "patch_size": found["patch_size"],
+              "init_pos_emb_height": side, "init_pos_emb_width": side, "merge_kernel_size": [merge, merge]}
+    return {"ignore_index": -100, "media_placeholder_token_id": IMAGE, "vocab_size": VOCAB, "text_config": text | {"vocab_size": VOCAB},
+            "vision_config": vision}, family, any_size(drawn, vision, merge)
+
+
 @dataclasses.dataclass
 class Kind:
     draw: typing.Callable
@@ -188,6 +224,7 @@ class Kind:
     model_type: str = ""
     merge: typing.Callable = None  # side of a square, if tokens turn by line and column
     whole: bool = False   # an image sees itself as a whole
+    without: str = "-"    # no tensors of text whose names end so
 
 
 def merged(config):
@@ -205,6 +242,9 @@ KINDS = {
     "llava": Kind(draw_llava, "llama", "LlavaForConditionalGeneration"),
     "llava_siglip": Kind(draw_llava_siglip, "mistral", "LlavaForConditionalGeneration", model_type="llava"),
     "pixtral": Kind(draw_pixtral, "mistral", "LlavaForConditionalGeneration", model_type="llava"),
+    "glm4v": Kind(draw_glm4v, "glm4", "Glm4vForConditionalGeneration", **QWEN),
+    "glm_ocr": Kind(draw_glm_ocr, "glm4", "GlmOcrForConditionalGeneration", **QWEN, without="_proj.bias"),
+    "kimi_vl": Kind(draw_kimi_vl, "deepseek_v3", "KimiVLForConditionalGeneration"),
     "internvl": Kind(draw_internvl, "qwen2", "InternVLForConditionalGeneration"),
     "aya_vision": Kind(draw_aya_vision, "cohere2", "AyaVisionForConditionalGeneration"),
     "cohere2_vision": Kind(draw_cohere2_vision, "cohere2", "Cohere2VisionForConditionalGeneration", "model.language_model.", "lm_head"),

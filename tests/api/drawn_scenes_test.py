@@ -41,7 +41,7 @@ def text_tensors(kind, family, text, numbers):
     """Under their names in the whole."""
     drawn = random_weights(family, text, numbers)
     return {kind.head + ".weight" if name == "lm_head.weight" else kind.at + name.removeprefix("model."): array.astype(float)
-            for name, array in drawn.items()}
+            for name, array in drawn.items() if not name.endswith(kind.without)}
 
 
 def write_scene(folder, name, seed):

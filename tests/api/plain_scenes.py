@@ -11,7 +11,9 @@ import math
 
 import numpy as np
 
-from plain_vision import ACTIVATIONS, attention, axial_angles, gelu, joined, patches_of, quick_gelu, rotated, silu
+from plain_causal import turned
+from plain_vision import (ACTIVATIONS, attention, axial_angles, channels_first, cubic_weights, gelu, gelu_tanh, joined, patches_of, quick_gelu, rotated,
+                          silu)
 
 CLIP = np.array([[0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]])
 HALF = np.full((2, 3), 0.5)
@@ -264,7 +266,74 @@ def pixtral(w, config, pixels):
     return two_matrices(w, config, x)
 
 
+def resized_cubic(table, lines, columns):
+    """table [side, side, values]"""
+    return np.einsum("ls,ct,stv->lcv", cubic_weights(len(table), lines), cubic_weights(len(table), columns), table)
+
+
+def glm_tower(w, config, pixels, small):
+    """glm_ocr (small): norms of heads and biases instead of a table and the norm before it."""
+    vision, at, merge = config["vision_config"], "model.visual.", config["vision_config"]["spatial_merge_size"]
+    hidden, heads, epsilon, rows = vision["hidden_size"], vision["num_heads"], vision["rms_norm_eps"], vision["out_hidden_size"]
+    biased, wide = vision["attention_bias"], rows if not small else vision["intermediate_size"]
+    further = small and biased  # of the other matrices
+    x = w.patches(pixels, at + "patch_embed.proj", hidden, vision["patch_size"], True, 2)
+    lines, columns, _ = x.shape
+    if not small:
+        side = vision["image_size"] // vision["patch_size"]
+        table = w.matrix(at + "embeddings.position_embedding.weight", side * side, hidden).reshape(side, side, hidden)
+        x = w.rms_norm(x, at + "post_conv_layernorm", epsilon) + resized_cubic(table, lines, columns)
+    x, angles = x.reshape(-1, hidden), axial_angles(lines, columns, hidden // heads, 10000.0, False)
+    for layer in range(vision["depth"]):
+        name = f"{at}blocks.{layer}."
+        q, k, v = np.split(w.linear(w.rms_norm(x, name + "norm1", epsilon), name + "attn.qkv", 3 * hidden, biased), 3, axis=-1)
+        q, k, v = (part.reshape(len(x), heads, -1) for part in (q, k, v))
+        if small:
+            q, k = w.rms_norm(q, name + "attn.q_norm", epsilon), w.rms_norm(k, name + "attn.k_norm", epsilon)
+        x = x + w.linear(attention(rotated(q, angles), rotated(k, angles), v, False), name + "attn.proj", hidden, further)
+        normed, name = w.rms_norm(x, name + "norm2", epsilon), name + "mlp."
+        x = x + w.linear(silu(w.linear(normed, name + "gate_proj", wide, further)) * w.linear(normed, name + "up_proj", wide, further),
+                         name + "down_proj", hidden, further)
+    squares = channels_first(joined(w.rms_norm(x, at + "post_layernorm", epsilon).reshape(lines, columns, -1), merge), merge * merge)
+    kernel = w.matrix(at + "downsample.weight", rows, hidden, merge, merge).reshape(rows, -1)
+    x = squares @ kernel.T + w.vector(at + "downsample.bias", rows)
+    at, wide = at + "merger.", vision["intermediate_size"] if not small else rows * vision.get("in_channels", 3)
+    x = gelu(w.layer_norm(w.linear(x, at + "proj", rows, False), at + "post_projection_norm", 1e-5))
+    return w.linear(silu(w.linear(x, at + "gate_proj", wide, False)) * w.linear(x, at + "up_proj", wide, False), at + "down_proj", rows, False)
+
+
+def glm4v(w, config, pixels):
+    return glm_tower(w, config, pixels, False)
+
+
+def glm_ocr(w, config, pixels):
+    return glm_tower(w, config, pixels, True)
+
+
+def kimi_vl(w, config, pixels):
+    """MoonViT: adjacent pairs turn by the column and the line in turn."""
+    vision, at = config["vision_config"], "vision_tower."
+    hidden, heads, side, rows = vision["hidden_size"], vision["num_attention_heads"], vision["init_pos_emb_height"], config["text_config"]["hidden_size"]
+    x = w.patches(pixels, at + "patch_embed.proj", hidden, vision["patch_size"])
+    lines, columns, _ = x.shape
+    x = (x + resized_cubic(w.matrix(at + "patch_embed.pos_emb.weight", side, side, hidden), lines, columns)).reshape(-1, hidden)
+    found = 10000.0 ** (-np.arange(0, hidden // heads, 4) / (hidden // heads))
+    y, place = np.divmod(np.arange(len(x)), columns)
+    angles = np.stack([np.outer(place, found), np.outer(y, found)], -1).reshape(len(x), -1)
+    for layer in range(vision["num_hidden_layers"]):
+        name = f"{at}encoder.blocks.{layer}."
+        parts = np.split(w.linear(w.layer_norm(x, name + "norm0", 1e-5), name + "wqkv", 3 * hidden), 3, axis=-1)
+        q, k, v = (part.reshape(len(x), heads, -1) for part in parts)
+        x = x + w.linear(attention(turned(q, angles, 1.0, True), turned(k, angles, 1.0, True), v, False), name + "wo", hidden)
+        wide = gelu_tanh(w.linear(w.layer_norm(x, name + "norm1", 1e-5), name + "mlp.fc0", vision["intermediate_size"]))
+        x = x + w.linear(wide, name + "mlp.fc1", hidden)
+    x = w.layer_norm(x, at + "encoder.final_layernorm", 1e-5)
+    merge, at = vision["merge_kernel_size"][0], "multi_modal_projector."
+    x = joined(w.layer_norm(x, at + "pre_norm", 1e-5).reshape(lines, columns, -1), merge)
+    return w.linear(gelu(w.linear(x, at + "linear_1", x.shape[-1])), at + "linear_2", rows)
+
+
 TOWERS = {tower.__name__: tower for tower in (qwen2_vl, qwen2_5_vl, qwen3_vl, gemma3, smolvlm, llava, llava_siglip, aya_vision, cohere2_vision,
-                                              internvl, pixtral)} | {"qwen3_5": qwen3_vl}
-NORMAL = {"qwen2_vl": CLIP, "qwen2_5_vl": CLIP, "llava": CLIP, "cohere2_vision": CLIP, "pixtral": CLIP,
+                                              internvl, pixtral, glm4v, glm_ocr, kimi_vl)} | {"qwen3_5": qwen3_vl}
+NORMAL = {"glm4v": CLIP, "glm_ocr": CLIP, "qwen2_vl": CLIP, "qwen2_5_vl": CLIP, "llava": CLIP, "cohere2_vision": CLIP, "pixtral": CLIP,
           "internvl": np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])}
