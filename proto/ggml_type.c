@@ -18,10 +18,10 @@ static const struct {
      number,                                                                                       \
      {columns, bytes},                                                                             \
      (number) >= GGML_MADE_AT_LOAD ? MADE_AT_LOAD : READ_BY_KERNELS},
-#define FLOAT_ROW(kind, name, number, bytes, scaled)                                               \
+#define FLOAT_ROW(kind, name, number, bits, scaled, table)                                         \
     {#name,                                                                                        \
      number,                                                                                       \
-     {(scaled) > 0 ? (scaled) : 1, (scaled) > 0 ? 4 + (scaled) * (bytes) : (bytes)},               \
+     {(scaled) > 0 ? (scaled) : 1, (scaled) > 0 ? 4 + (scaled) * (bits) / 8 : (bits) / 8},         \
      (number) >= GGML_MADE_AT_LOAD ? MADE_AT_LOAD : READ_BY_KERNELS},
 #define CONVERTED_ROW(name, number, columns, bytes)                                                \
     {#name, number, {columns, bytes}, CONVERTED_AT_LOAD},

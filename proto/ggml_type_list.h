@@ -19,9 +19,8 @@
  *   weight = scale * (code - zero)         with a zero point
  *
  *   kind     position in this list and GGML_FLOAT_LIST: the shaders' WEIGHT_KIND (static-asserted)
- *   number   in a GGUF file; A…, Z…, N4_…, T2_128 and NVFP4 are in no file: weight_source makes A… of MLX groups (A8 of
- *            groups of 32 columns and 6 or 8 bits; the others are named by bits and columns), Z… of integers
- *            with zero points, N4_… (f16 scale, 16 signed scales, nibbles as IQ4_XS) of IQ1 to IQ3, T2_128 of
+ *   number   in a GGUF file; A…, Z…, N4_…, T2_128 and NVFP4 are in no file: weight_source makes A… of MLX groups, Z… of
+ *            integers with zero points (both are named by bits and columns, those of 32 columns by bits alone), N4_… (f16 scale, 16 signed scales, nibbles as IQ4_XS) of IQ1 to IQ3, T2_128 of
  *            ternary types, NVFP4 (an f32 factor,
  *            the same in all blocks of a row and kept once, two E4M3 scales, nibbles) of folders in NVFP4
  *   columns  of a block: 32, 64 or 128, or 256 with a scale of 4 to 8 bits per span below the block's f16 one
@@ -64,11 +63,19 @@
     X(24,  T2_128, 50,     128,     34,    2,    128,  0,       1,      0,      0) \
     X(25,  N4_IQ2, 49,     256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ2) \
     X(26,  N4_IQ3_XXS, 48, 256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ3_XXS) \
-    X(27,  N4_IQ3_S,   47, 256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ3_S)
+    X(27,  N4_IQ3_S,   47, 256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ3_S) \
+    X(28,  A5_64,  46,     64,      44,    5,    64,   1,       0,      0,      0) \
+    X(29,  A6,     45,     32,      28,    6,    32,   1,       0,      0,      0) \
+    X(30,  A3,     44,     32,      16,    3,    32,   1,       0,      0,      0) \
+    X(31,  A2,     43,     32,      12,    2,    32,   1,       0,      0,      0) \
+    X(32,  Z4,     42,     32,      20,    4,    32,   2,       0,      0,      0) \
+    X(33,  Z8,     41,     32,      36,    8,    32,   2,       0,      0,      0)
 
-/* Types with blocks of 64 or 128 columns: a scale, perhaps a minimum or zero point, then codes as a stream of bits, the
- * lowest first. */
-#define GGML_IS_GROUP(columns) ((columns) == 64 || (columns) == 128)
+/* Types whose blocks are a scale, perhaps a minimum or zero point, then codes as a stream of bits, the lowest first: all
+ * with blocks of 64 or 128 columns, and those of 32 columns that are in no file, but for A8. */
+#define GGML_IS_GROUP(columns, bits, minimum) \
+    ((columns) == 64 || (columns) == 128 || \
+     ((columns) == 32 && ((minimum) == 2 || (bits) == 2 || (bits) == 3 || (bits) == 6)))
 
 /* What scales are, by table and span: halves; E8M0 bytes, which stand for 2^(byte - 128), because the table's
  * numbers are in units of half; or E4M3 bytes, times the row's factor. */
@@ -110,22 +117,36 @@
  * a second one. */
 #define GGML_LOW_BITS(bits) ((bits) == 8 ? 8 : (bits) >= 4 ? 4 : 2)
 
-/* Float types that kernels read. F8_128 and F8_32 are in no file: weight_source makes them of FP8 folders. A
- * block of them is an f32 scale and as many E4M3 numbers as their names say; weight = scale * number.
+/* Float types that kernels read. Those with scales are in no file: weight_source makes F8_128 and F8_32 of FP8 folders,
+ * NF4_64 and FP4_64 of bitsandbytes'. A block of them is an f32 scale and as many numbers as their names say, E4M3 bytes or nibbles, the
+ * low ones first, that stand for numbers of a table; weight = scale * number.
  *
- *   bytes   of an element
+ *   bits    of an element
  *   scaled  columns that share a scale; 0: no scales, a block is one element
+ *   table   0, or the numbers that nibbles stand for
  *
- *     kind  name     number  bytes  scaled */
+ *     kind  name     number  bits  scaled  table */
 #define GGML_FLOAT_LIST(X) \
-    X(28,  F32,     0,      4,     0)   \
-    X(29,  F16,     1,      2,     0)   \
-    X(30,  BF16,    30,     2,     0)   \
-    X(31,  F8_128,  61,     1,     128) \
-    X(32,  F8_32,   60,     1,     32)
+    X(34,  F32,     0,      32,    0,      0)   \
+    X(35,  F16,     1,      16,    0,      0)   \
+    X(36,  BF16,    30,     16,    0,      0)   \
+    X(37,  F8_128,  61,     8,     128,    0)   \
+    X(38,  F8_32,   60,     8,     32,     0)   \
+    X(39,  NF4_64,  64,     4,     64,     GGML_FLOATS_NF4) \
+    X(40,  FP4_64,  65,     4,     64,     GGML_FLOATS_FP4)
+
+/* Tables of float types, in F32. Source: bitsandbytes, functional.get_4bit_type(). */
+#define GGML_FLOATS_NF4 1
+#define GGML_FLOATS_FP4 2
+#define GGML_NF4_NUMBERS \
+    -1.0f, -0.696192801f, -0.525073051f, -0.394917488f, -0.284441382f, -0.18477343f, -0.0910500363f, 0.0f, \
+    0.0795802996f, 0.160930201f, 0.246112302f, 0.337915242f, 0.44070983f, 0.562617004f, 0.722956836f, 1.0f
+#define GGML_FP4_NUMBERS \
+    0.0f, 0.00520833349f, 0.666666687f, 1.0f, 0.333333343f, 0.5f, 0.166666672f, 0.25f, \
+    0.0f, -0.00520833349f, -0.666666687f, -1.0f, -0.333333343f, -0.5f, -0.166666672f, -0.25f
 
 /* Numbers from here on are in no file. */
-#define GGML_MADE_AT_LOAD 47
+#define GGML_MADE_AT_LOAD 41
 
 /* Types that become rows of another type at load (worker/plan/weight_iquant.c, weight_nibbles.c). NVFP4_64
  * is GGUF's NVFP4.

@@ -31,7 +31,7 @@ enum ggml_type {
 #undef GGML_QUANT_ENUM
 #undef GGML_FLOAT_ENUM
 #undef GGML_CONVERTED_ENUM
-            GGML_TYPE_END = 64 /* greater than every supported type */
+            GGML_TYPE_END = 66 /* greater than every supported type */
 };
 
 /* Elements and bytes of one block of a type. */

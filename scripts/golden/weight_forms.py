@@ -52,9 +52,9 @@ def fp8(rows, columns, block_rows, block_columns, kind):
 
 
 def main():
-    for bits, becomes in ((2, "Q4_1"), (3, "Q4_1"), (4, "Q4_1"), (5, "Q5_1"), (6, "A8"), (8, "A8")):
+    for bits, becomes in ((2, "A2"), (3, "A3"), (4, "Q4_1"), (5, "Q5_1"), (6, "A6"), (8, "A8")):
         for group, kind in ((32, "BF16"), (64, "F16"), (128, "BF16")):
-            wide = becomes if group == 32 or bits == 5 else "A4_128" if bits == 4 and group == 128 else f"A{bits}_64"
+            wide = becomes if group == 32 else "A4_128" if bits == 4 and group == 128 else f"A{bits}_64"
             affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), bits, group, kind, wide)
     affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), 4, 64, "F32", "F32")  # scales that f16 cannot hold
     untrained = rng.normal(0, 0.05, (4, 64)).astype(np.float32)

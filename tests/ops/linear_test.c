@@ -86,7 +86,8 @@ static double tolerance(const struct op_case *c)
 {
     for (uint32_t w = 0; w < OP_WEIGHTS_MAX && c->weights[w].rows > 0; w++) {
         enum ggml_type type = c->weights[w].type;
-        bool narrow = type == GGML_BF16 || type == GGML_F8_128 || type == GGML_F8_32;
+        bool narrow = type == GGML_BF16 || type == GGML_F8_128 || type == GGML_F8_32 ||
+                      type == GGML_NF4_64 || type == GGML_FP4_64;
         if (type != GGML_F32 && type != GGML_F16 && !narrow)
             return op_check_tolerance(c);
     }

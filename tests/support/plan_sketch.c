@@ -96,12 +96,27 @@ static void fill_fp4(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes,
     }
 }
 
-/* Random bytes, with small finite f16 scales in every block of a quantized type. */
+/* Random nibbles and small scales. */
+static void fill_f4(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes, uint64_t byte_count)
+{
+    uint32_t block_bytes = ggml_type_block(type).bytes;
+    test_random_fill(&s->random, bytes, byte_count);
+    for (uint64_t at = 0; at < byte_count; at += block_bytes) {
+        float scale = plan_sketch_uniform(s);
+        memcpy(bytes + at, &scale, sizeof scale);
+    }
+}
+
+/* Random bytes, with small finite f16 scales in every block of a quantized type, and zero points that are integers. */
 static void fill_weight(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes, uint64_t rows,
                         uint64_t byte_count)
 {
     if (type == GGML_F8_128 || type == GGML_F8_32) {
         fill_f8(s, type, bytes, byte_count);
+        return;
+    }
+    if (type == GGML_NF4_64 || type == GGML_FP4_64) {
+        fill_f4(s, type, bytes, byte_count);
         return;
     }
     if (type == GGML_MXFP4 || type == GGML_NVFP4) {
@@ -121,7 +136,8 @@ static void fill_weight(struct plan_sketch *s, enum ggml_type type, uint8_t *byt
             memcpy(bytes + at, (const char *)&value + 2, 2);
         } else {
             for (uint32_t i = 0; i < 1u + layout.minimum; i++) {
-                uint16_t half = ggml_f32_to_f16(quantized ? value * 0.05f : value);
+                float number = layout.zero && i == 1 ? roundf(fabsf(value) * 15) : value * 0.05f;
+                uint16_t half = ggml_f32_to_f16(quantized ? number : value);
                 memcpy(bytes + at + layout.offset + 2 * i, &half, sizeof half);
                 value = plan_sketch_uniform(s);
             }

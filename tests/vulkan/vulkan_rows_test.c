@@ -359,11 +359,18 @@ static void test_gather_gate_and_cap(void **state)
 #define VOCAB  23u
 #define BLOCKS 6u
 
-/* Makes an ordinary scale and numbers of a random block of an F8 type. */
-static void tame_f8(uint8_t *block, uint64_t bytes)
+/* Makes an ordinary scale of a random block of a float type. */
+static void tame_scale(uint8_t *block)
 {
     float scale = 0.5f + (float)block[0] / 256.0f;
     memcpy(block, &scale, sizeof scale);
+}
+
+/* The same, and numbers, of an F8 type. */
+static void tame_f8(uint8_t *block, uint64_t bytes)
+{
+    float scale;
+    tame_scale(block);
     for (uint64_t i = sizeof scale; i < bytes; i++)
         block[i] = (uint8_t)((block[i] & 0x7f) == 0x7f ? block[i] - 1 : block[i]);
 }
@@ -397,6 +404,11 @@ static uint8_t *random_table(struct test_random *random, enum ggml_type type, ui
                 tame_f8(table + at, block_bytes);
             if (type == GGML_MXFP4 || type == GGML_NVFP4)
                 tame_fp4(table + at, type);
+            if (type == GGML_NF4_64 || type == GGML_FP4_64)
+                tame_scale(table + at);
+            if (type == GGML_Z8) /* an integer, which packing decreases */
+                memcpy(table + at + 2, (const uint16_t[]){ggml_f32_to_f16((float)table[at + 2])},
+                       2);
             ggml_dequantize_row(type, table + at, elements, row);
             good = true;
             for (uint32_t i = 0; i < elements; i++)

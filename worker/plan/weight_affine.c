@@ -1,10 +1,8 @@
 /*
  * Groups with scale and bias as blocks with scale and minimum.
  *
- * A group is 32, 64 or 128 columns. Codes of groups of 64 and more keep their bits: A2_64, A3_64,
- * A4_64, A4_128, A6_64, A8_64. Those of groups of 32 become blocks of 32 with the group's scale and bias:
- * up to four bits Q4_1, five (of groups of any size) Q5_1, six and eight A8; smaller codes are small
- * numbers there.
+ * A group is 32, 64 or 128 columns. Its codes keep their bits: A2_64 to A8_64, A4_128, and in blocks of
+ * 32 columns A2, A3, Q4_1, Q5_1, A6 and A8.
  * Scales are BF16 in nearly every such checkpoint, in blocks they are f16. f16 holds a BF16 number
  * exactly from 2^-17 up, which covers scales and biases of real weights, except in groups of equal
  * numbers (rows of a vocabulary that were never trained), whose scale has no effect: such a block
@@ -128,9 +126,22 @@ static enum ggml_type group_type(const struct weight_source *source)
     case 2: return GGML_A2_64;
     case 3: return GGML_A3_64;
     case 4: return source->group % 128 == 0 ? GGML_A4_128 : GGML_A4_64;
+    case 5: return GGML_A5_64;
     case 6: return GGML_A6_64;
     case 8: return GGML_A8_64;
     default: return GGML_TYPE_END;
+    }
+}
+
+static enum ggml_type block_type(uint32_t bits)
+{
+    switch (bits) {
+    case 2: return GGML_A2;
+    case 3: return GGML_A3;
+    case 4: return GGML_Q4_1;
+    case 5: return GGML_Q5_1;
+    case 6: return GGML_A6;
+    default: return GGML_A8;
     }
 }
 
@@ -142,7 +153,7 @@ enum ggml_type weight_affine_type(const struct weight_source *source, uint64_t r
         return type;
     if (!blocks_fit(source, rows, columns, BLOCK))
         return GGML_F32;
-    return source->bits <= 4 ? GGML_Q4_1 : source->bits == 5 ? GGML_Q5_1 : GGML_A8;
+    return block_type(source->bits);
 }
 
 /* --- blocks of the types handed out ----------------------------------------------------------- */
@@ -163,7 +174,13 @@ static uint8_t *write_f32(const struct block *block, uint8_t *out)
     return out;
 }
 
-/* Blocks of 32 columns. */
+/* Whether a block's codes are those of the checkpoint, byte for byte (GGML_IS_GROUP()). */
+static bool keeps_stream(enum ggml_type type)
+{
+    return type != GGML_Q4_1 && type != GGML_Q5_1 && type != GGML_A8;
+}
+
+/* Q4_1, Q5_1, A8. */
 static uint8_t *write_codes(enum ggml_type type, const struct block *block, uint8_t *out)
 {
     if (type == GGML_A8) {
@@ -202,7 +219,7 @@ void weight_affine_read(const struct weight_source *source, uint32_t columns,
         store_half(out, block.scale);
         store_half(out + 2, block.bias);
         out += 4;
-        if (block.columns == BLOCK) {
+        if (!keeps_stream(source->type)) {
             out = write_codes(source->type, &block, out);
             continue;
         }

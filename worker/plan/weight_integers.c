@@ -2,18 +2,20 @@
  * Integers with zero points as blocks with one scale.
  *
  * Codes of up to four bits in groups of 64 n or 128 n columns keep their zero points: Z4_64, Z4_128.
- * Others become blocks of 32 columns.
+ * So do those in groups of 32 n columns whose zero points differ: Z4. Others become blocks of 32 columns
+ * with one scale.
  *
  * The difference of code and zero point is an integer of one bit more than the code. It becomes the
  * code of the smallest type that holds it, and the scale stays what it is, so no value is rounded:
  *
  *   zero point 2^(bits - 1) everywhere     Q4_0 to 4 bits, Q5_0 for 5, Q8_0 for 6 to 8
- *   any zero points                        Q4_0 to 3 bits, Q5_0 for 4, Q8_0 for 5 to 7; Q8_0 for 8
- *                                          if every difference fits
+ *   any zero points                        Q4_0 to 3 bits, Z4 for 4, Q8_0 for 5 to 7; for 8 Q8_0
+ *                                          if every difference fits, otherwise Z8
  *
- * F32 holds the rest: scales that f16 cannot hold, and columns in another order than their groups
- * (act-order), where the 32 columns of a block have different scales. A block of equal numbers whose
- * scale does not fit gets its number as the scale and codes of 1.
+ * F32 holds scales that f16 cannot hold. A block of equal numbers whose scale does not fit gets its number
+ * as the scale and codes of 1. If columns are in another order than their groups (act-order), so that the
+ * 32 columns of a block have different scales, values are floats of the scales' type, rounded as the
+ * publisher's product of such scales rounds them.
  *
  * Sources: AutoAWQ, awq/utils/packing_utils.py; AutoGPTQ, qlinear_cuda_old.py (the zero point of
  * format "gptq" is stored less 1 and wraps at the code's range); compressed-tensors,
@@ -26,6 +28,7 @@
 
 #include "proto/ggml_half.h"
 #include "proto/must.h"
+#include "worker/plan/weight_fp8.h"
 
 #define BLOCK WEIGHT_SOURCE_BLOCK
 
@@ -207,8 +210,14 @@ enum ggml_type weight_integers_type(const struct weight_source *source, uint64_t
         return GGML_Z4_64;
     bool half = zeros_are_half(source, rows, columns);
     uint32_t bits = source->bits + !half; /* of a difference */
-    if (!blocks_fit(source, rows, columns, BLOCK, bits > 8))
+    if (source->groups && !blocks_have_one_group(source, columns, BLOCK))
+        return source->scale_type;
+    if (bits > 8 && !blocks_fit(source, rows, columns, BLOCK, true))
+        return blocks_fit(source, rows, columns, BLOCK, false) ? GGML_Z8 : GGML_F32;
+    if (!blocks_fit(source, rows, columns, BLOCK, false))
         return GGML_F32;
+    if (source->bits == 4)
+        return half ? GGML_Q4_0 : GGML_Z4;
     return bits <= 4 ? GGML_Q4_0 : bits == 5 ? GGML_Q5_0 : GGML_Q8_0;
 }
 
@@ -222,12 +231,14 @@ static uint8_t *store_half(float value, uint8_t *out)
     return out + 2;
 }
 
-/* Z4_64, Z4_128. */
-static uint8_t *write_group(const struct block *block, uint8_t *out)
+/* Z4, Z4_64, Z4_128, Z8. */
+static uint8_t *write_group(enum ggml_type type, const struct block *block, uint8_t *out)
 {
     out = store_half(block->scale, out);
     out = store_half((float)block->zero, out);
-    for (uint32_t i = 0; i < block->columns; i += 2)
+    for (uint32_t i = 0; type == GGML_Z8 && i < block->columns; i++)
+        *out++ = (uint8_t)(block->numbers[i] + (int32_t)block->zero);
+    for (uint32_t i = 0; type != GGML_Z8 && i < block->columns; i += 2)
         *out++ = (uint8_t)((uint32_t)(block->numbers[i] + (int32_t)block->zero) |
                            (uint32_t)(block->numbers[i + 1] + (int32_t)block->zero) << 4);
     return out;
@@ -236,8 +247,8 @@ static uint8_t *write_group(const struct block *block, uint8_t *out)
 static uint8_t *write_block(enum ggml_type type, const struct block *block, uint8_t *out)
 {
     uint32_t center = type == GGML_Q4_0 ? 8 : 16;
-    if (block->columns > BLOCK)
-        return write_group(block, out);
+    if (block->columns > BLOCK || type == GGML_Z4 || type == GGML_Z8)
+        return write_group(type, block, out);
     out = store_half(block->scale, out);
     if (type == GGML_Q8_0) {
         for (uint32_t i = 0; i < BLOCK; i++)
@@ -258,24 +269,34 @@ static uint8_t *write_block(enum ggml_type type, const struct block *block, uint
     return out + 16;
 }
 
+static uint8_t *write_float(enum ggml_type type, float value, uint8_t *out)
+{
+    if (type == GGML_F32) {
+        memcpy(out, &value, sizeof value);
+        return out + sizeof value;
+    }
+    uint16_t half = type == GGML_F16 ? ggml_f32_to_f16(value) : weight_fp8_round(value);
+    memcpy(out, &half, sizeof half);
+    return out + sizeof half;
+}
+
 static void read_floats(const struct weight_source *source, uint64_t columns,
                         struct weight_span span, uint8_t *out)
 {
     uint64_t groups = count_groups(source, columns);
-    for (uint64_t c = span.first; c < (uint64_t)span.first + span.count;
-         c++, out += sizeof(float)) {
+    for (uint64_t c = span.first; c < (uint64_t)span.first + span.count; c++) {
         uint64_t group = group_of(source, columns, c);
         int32_t number = (int32_t)load_code(source, span.row, c) -
                          (int32_t)load_zero(source, groups, span.row, group);
         float value = load_scale(source, groups, span.row, group) * (float)number;
-        memcpy(out, &value, sizeof value);
+        out = write_float(source->type, value, out);
     }
 }
 
 void weight_integers_read(const struct weight_source *source, uint32_t columns,
                           struct weight_span span, uint8_t *out)
 {
-    if (source->type == GGML_F32) {
+    if (source->type == GGML_F32 || source->type == GGML_F16 || source->type == GGML_BF16) {
         read_floats(source, columns, span, out);
         return;
     }

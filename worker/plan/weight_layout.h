@@ -62,8 +62,9 @@ struct weight_source {
     const uint8_t *biases; /* AFFINE: the same shape */
     const uint8_t *zeros;  /* integers: zero points in words; NULL: 2^(bits - 1) */
     const uint8_t *groups; /* integers: I32 [columns], each column's group; NULL: column / group */
-    enum ggml_type scale_type; /* of scales and biases: F32, F16 or BF16 */
-    uint32_t bits;             /* AFFINE: 2 to 6 or 8; integers: 2 to 8 */
+    enum ggml_type
+        scale_type; /* of scales and biases: F32, F16 or BF16; TABLE4: of the values as stated */
+    uint32_t bits;  /* AFFINE: 2 to 6 or 8; integers: 2 to 8 */
     uint32_t
         group; /* columns of a scale, or of a part; AFFINE: a multiple of WEIGHT_SOURCE_BLOCK */
     uint32_t zero_step;  /* GPTQ: what is added to a stored zero point */

@@ -1,7 +1,8 @@
 /*
- * NVFP4 keeps its codes and scales; only their order changes. Products of a table's number and a
- * scale need up to 48 bits; bitsandbytes computes them in f32 and rounds them to the model's type,
- * nearest and ties to even. The same is done here, so the values are the publisher's bit for bit.
+ * NVFP4 keeps its codes and scales; only their order changes. So does bitsandbytes' NF4 and FP4, with
+ * scales in f32, which are computed from two factors and an offset where they are quantized. Products of a
+ * table's number and a scale need up to 48 bits; bitsandbytes computes them in f32 and rounds them to the
+ * model's type, nearest and ties to even. Blocks that cannot be kept are converted so.
  *
  * Sources: the gguf Python package, quants.py (NVFP4); compressed-tensors, nvfp4 (decompress); ModelOpt, NVFP4QTensor.dequantize; bitsandbytes,
  * functional.dequantize_4bit.
@@ -133,6 +134,36 @@ static float table4_scale(const struct weight_source *source, uint64_t index)
     return inner + nested->offset;
 }
 
+enum ggml_type weight_table4_type(const struct weight_source *source, uint64_t rows,
+                                  uint64_t columns)
+{
+    static const float nf4[16] = {GGML_NF4_NUMBERS}, fp4[16] = {GGML_FP4_NUMBERS};
+    const uint32_t block = ggml_type_block(GGML_NF4_64).elements;
+    (void)rows;
+    if (columns % block != 0 || source->group % block != 0)
+        return source->scale_type;
+    if (memcmp(source->table, nf4, sizeof nf4) == 0)
+        return GGML_NF4_64;
+    return memcmp(source->table, fp4, sizeof fp4) == 0 ? GGML_FP4_64 : source->scale_type;
+}
+
+/* A block's scale, then its nibbles, the low ones first. */
+static void read_table4_blocks(const struct weight_source *source, uint32_t columns,
+                               struct weight_span span, uint8_t *out)
+{
+    const struct ggml_block block = ggml_type_block(source->type);
+    must(span.first % block.elements == 0 && span.count % block.elements == 0);
+    uint64_t at = span.row * columns + span.first, end = at + span.count;
+    for (; at < end; at += block.elements, out += block.bytes) {
+        float scale = table4_scale(source, at / source->group);
+        memcpy(out, &scale, sizeof scale);
+        for (uint32_t i = 0; i < block.elements / 2; i++) {
+            uint8_t byte = source->data[at / 2 + i];
+            out[sizeof scale + i] = (uint8_t)(byte >> 4 | byte << 4);
+        }
+    }
+}
+
 static void read_table4(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out)
 {
@@ -151,7 +182,9 @@ static void read_table4(const struct weight_source *source, uint32_t columns,
 void weight_nibbles_read(const struct weight_source *source, uint32_t columns,
                          struct weight_span span, uint8_t *out)
 {
-    if (source->layout == WEIGHT_TABLE4)
+    if (source->layout == WEIGHT_TABLE4 && source->type != source->scale_type)
+        read_table4_blocks(source, columns, span, out);
+    else if (source->layout == WEIGHT_TABLE4)
         read_table4(source, columns, span, out);
     else
         read_nvfp4(source, columns, span, out);

@@ -8,7 +8,8 @@
  *           bit set, which has no meaning there.
  *   TABLE4  bitsandbytes: nibbles of the whole matrix, row after row, the high one first; numbers
  *           from a table in the checkpoint; a scale per `group` numbers, across the ends of rows.
- *           Becomes floats of the stated type, rounded.
+ *           Becomes NF4_64 or FP4_64 if the table is theirs and scales change at multiples of 64 columns;
+ *           otherwise floats of the stated type (scale_type), rounded.
  */
 #ifndef SHOAL_WORKER_PLAN_WEIGHT_NIBBLES_H
 #define SHOAL_WORKER_PLAN_WEIGHT_NIBBLES_H
@@ -18,7 +19,9 @@
 /* Of both NVFP4s. */
 enum ggml_type weight_nvfp4_type(const struct weight_source *source, uint64_t rows,
                                  uint64_t columns);
-/* The contract of weight_source_read(), but a TABLE4's `span` may begin and end anywhere. */
+enum ggml_type weight_table4_type(const struct weight_source *source, uint64_t rows,
+                                  uint64_t columns);
+/* The contract of weight_source_read(), but the span of a TABLE4 as floats may begin and end anywhere. */
 void weight_nibbles_read(const struct weight_source *source, uint32_t columns,
                          struct weight_span span, uint8_t *out);
 

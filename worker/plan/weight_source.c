@@ -214,7 +214,7 @@ static const struct {
     [WEIGHT_AWQ] = INTEGERS,
     [WEIGHT_GPTQ] = INTEGERS,
     [WEIGHT_NVFP4] = {weight_nvfp4_type, ONE_TYPE, weight_nibbles_read, false},
-    [WEIGHT_TABLE4] = {keep_type, ONE_TYPE, weight_nibbles_read, true},
+    [WEIGHT_TABLE4] = {weight_table4_type, ONE_TYPE, weight_nibbles_read, true},
     [WEIGHT_TRANSPOSED] = {keep_type, ONE_TYPE, read_transposed, true},
     [WEIGHT_INTERLEAVED] = {keep_type, ONE_TYPE, read_interleaved, true},
     [WEIGHT_SLICE] = {keep_type, ONE_TYPE, read_slice, true},
@@ -256,6 +256,8 @@ void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint
 enum ggml_type weight_source_wide_type(const struct weight_source *source)
 {
     bool one = !layouts[source->layout].read || layouts[source->layout].wide == ONE_TYPE;
+    if (source->layout == WEIGHT_TABLE4)
+        return source->scale_type;
     return one ? source->type : layouts[source->layout].wide;
 }
 

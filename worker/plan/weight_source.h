@@ -10,7 +10,7 @@
  *   groups with scale and bias (MLX)             A…, Q4_1, Q5_1, or F32 (weight_affine.c)
  *   integers with zero points                    Z…, Q4_0, Q5_0, Q8_0, or F32 (weight_integers.c)
  *   FP4 with an E4M3 scale per 16 columns        NVFP4
- *   nibbles with a table (bitsandbytes)          the stated float, rounded
+ *   nibbles with a table (bitsandbytes)          NF4_64, FP4_64, or the stated float, rounded
  *   E4M3 with scales                             F8_128, F8_32, or BF16, rounded (weight_fp8.c)
  *   floats, columns before rows or interleaved   the same floats
  *   some columns of a matrix                     the same elements
@@ -39,7 +39,7 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
  * `count` are multiples of WEIGHT_SOURCE_BLOCK and of the type's block, of 256 for GGUF's blocks of 256, of 128 for F8_128,
- * except for FP8 as BF16, TABLE4, TRANSPOSED, INTERLEAVED and SLICE. `columns`: of the matrix. must() a source that is not in place,
+ * except for FP8 as BF16, TABLE4 as floats, TRANSPOSED, INTERLEAVED and SLICE. `columns`: of the matrix. must() a source that is not in place,
  * and not TURNED: worker/backend/host/weight_rows.h reads it.
  */
 void weight_source_read(const struct weight_source *source, uint32_t columns,

@@ -29,8 +29,17 @@ struct ggml_layout ggml_type_layout(enum ggml_type type)
 #define QUANT_LAYOUT(kind, name, number, columns, bytes, bits, span, minimum, center, offset,      \
                      table)                                                                        \
     case GGML_##name:                                                                              \
-        return (struct ggml_layout){columns,        bytes,  bits,   span,  (minimum) != 0,         \
-                                    (minimum) == 2, center, offset, table, (columns) == 256};
+        return (struct ggml_layout){columns,                                                       \
+                                    bytes,                                                         \
+                                    bits,                                                          \
+                                    span,                                                          \
+                                    (minimum) != 0,                                                \
+                                    (minimum) == 2,                                                \
+                                    center,                                                        \
+                                    offset,                                                        \
+                                    table,                                                         \
+                                    (columns) == 256,                                              \
+                                    GGML_IS_GROUP(columns, bits, minimum)};
         GGML_QUANT_LIST(QUANT_LAYOUT)
 #undef QUANT_LAYOUT
     default: must_fail("a quantized type", __FILE__, __LINE__);
@@ -127,7 +136,7 @@ static void unpack_stream(const uint8_t *stream, uint32_t bits, uint32_t columns
 void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quants)
 {
     struct ggml_layout layout = ggml_type_layout(type);
-    if (GGML_IS_GROUP(layout.columns)) {
+    if (layout.group) {
         unpack_stream(block + (layout.minimum ? 4 : 2), layout.bits, layout.columns, quants);
         return;
     }
@@ -270,6 +279,13 @@ static void dequantize_block(enum ggml_type type, const struct ggml_layout *layo
     }
 }
 
+const float *ggml_float_numbers(enum ggml_type type)
+{
+    static const float nf4[16] = {GGML_NF4_NUMBERS}, fp4[16] = {GGML_FP4_NUMBERS};
+    must(type == GGML_NF4_64 || type == GGML_FP4_64);
+    return type == GGML_NF4_64 ? nf4 : fp4;
+}
+
 float ggml_f8_scale(const uint8_t *block, uint32_t columns)
 {
     float scale;
@@ -291,6 +307,18 @@ static void dequantize_f8(const uint8_t *row, struct ggml_block block, uint32_t 
     }
 }
 
+/* NF4_64, FP4_64. */
+static void dequantize_f4(const uint8_t *row, const float *numbers, struct ggml_block block,
+                          uint32_t columns, float *out)
+{
+    for (uint32_t c = 0; c < columns; c += block.elements, row += block.bytes) {
+        float scale;
+        memcpy(&scale, row, sizeof scale);
+        for (uint32_t i = 0; i < block.elements; i++)
+            out[c + i] = numbers[row[sizeof scale + i / 2] >> (i % 2 * 4) & 15] * scale;
+    }
+}
+
 void ggml_dequantize_row(enum ggml_type type, const void *row, uint32_t columns, float *out)
 {
     const uint8_t *bytes = row;
@@ -308,6 +336,8 @@ void ggml_dequantize_row(enum ggml_type type, const void *row, uint32_t columns,
         }
     } else if (type == GGML_F8_128 || type == GGML_F8_32) {
         dequantize_f8(bytes, block, columns, out);
+    } else if (type == GGML_NF4_64 || type == GGML_FP4_64) {
+        dequantize_f4(bytes, ggml_float_numbers(type), block, columns, out);
     } else {
         struct ggml_layout layout = ggml_type_layout(type);
         for (uint32_t i = 0; i < columns; i += layout.columns, bytes += layout.bytes)

@@ -31,6 +31,7 @@ struct ggml_layout {
     uint32_t offset; /* byte of the block's f16 scale */
     uint32_t table;  /* of ggml_type_list.h */
     bool sub_scales; /* K types: the block's scale times an integer per span */
+    bool group;      /* GGML_IS_GROUP() */
 };
 /* must() a quantized type. */
 struct ggml_layout ggml_type_layout(enum ggml_type type);
@@ -59,6 +60,9 @@ int8_t ggml_table_number(uint32_t table, uint32_t code);
 float ggml_nvfp4_scale(uint8_t scale, float factor);
 /* What kernels multiply with, for numbers in units of half. */
 float ggml_nvfp4_multiplier(float factor);
+
+/* [16], of NF4_64 or FP4_64. */
+const float *ggml_float_numbers(enum ggml_type type);
 
 /* F8 types: the scale of a block with `columns` codes; NaN if a code is NaN. */
 float ggml_f8_scale(const uint8_t *block, uint32_t columns);

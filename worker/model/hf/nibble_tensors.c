@@ -234,6 +234,7 @@ static enum result join_table(struct tensor_table *table, uint32_t index, struct
                          state.columns);
     struct weight_source source = {.layout = WEIGHT_TABLE4,
                                    .type = state.type,
+                                   .scale_type = state.type,
                                    .row_bytes = state.columns / 2,
                                    .group = state.block};
     result = take_part(table, codes, 0, ".quant_map", "F32", 16, 0, &map, error);

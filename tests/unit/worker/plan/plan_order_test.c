@@ -141,7 +141,9 @@ static void test_bits_of_native_types(void **state)
         double bits;
     } cases[] = {{GGML_IQ4_NL, 4.5},  {GGML_IQ4_XS, 4.25}, {GGML_MXFP4, 4.25}, {GGML_NVFP4, 4.5},
                  {GGML_F8_128, 8.25}, {GGML_Q4_K, 4.5},    {GGML_A4_64, 4.5},  {GGML_A4_128, 4.25},
-                 {GGML_A6_64, 6.5},   {GGML_Z4_128, 4.25}};
+                 {GGML_A6_64, 6.5},   {GGML_Z4_128, 4.25}, {GGML_A5_64, 5.5},  {GGML_A6, 7.0},
+                 {GGML_A3, 4.0},      {GGML_A2, 3.0},      {GGML_Z4, 5.0},     {GGML_Z8, 9.0},
+                 {GGML_NF4_64, 4.5}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct plan_weight weight = {.type = cases[i].type, .rows = 32, .columns = 256};

@@ -574,6 +574,65 @@ INLINE void f8_tile(uint32_t scaled, const struct linear_tile *tile)
     }
 }
 
+/*
+ * NF4_64, FP4_64. A number is chosen among the eight of half the table by the nibble's low three bits,
+ * and between the halves by its fourth bit.
+ */
+INLINE __m256 f4_floats(__m256i nibbles, const float numbers[16])
+{
+    __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(numbers), nibbles);
+    __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(numbers + 8), nibbles);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(nibbles, 28)));
+}
+
+INLINE void f4_rows(const float numbers[16], uint32_t scaled, uint32_t rows,
+                    const struct linear_tile *tile, uint32_t first_row)
+{
+    const size_t stride = tile->x_stride_bytes;
+    const char *x = (const char *)tile->x + first_row * stride;
+    __m256 acc[2][F8_ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        const uint8_t *pair = f4_pair(tile, scaled, first);
+        __m256 part[2][F8_ROWS_MAX];
+        UNROLL for (uint32_t r = 0; r < rows; r++) part[0][r] = part[1][r] = _mm256_setzero_ps();
+        for (uint32_t c = 0; c < PACKED_COLUMNS; c += 2, pair += PACKED_F4_PAIR_BYTES) {
+            UNROLL for (uint32_t half = 0; half < 2; half++)
+            {
+                __m256i both =
+                    _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(pair + 8 * half)));
+                UNROLL for (uint32_t o = 0; o < 2; o++)
+                {
+                    __m256 weights = f4_floats(o == 0 ? both : _mm256_srli_epi32(both, 4), numbers);
+                    UNROLL for (uint32_t r = 0; r < rows; r++)
+                    {
+                        const float *xr = (const void *)(x + r * stride);
+                        part[half][r] = _mm256_fmadd_ps(
+                            weights, _mm256_broadcast_ss(xr + first + c + o), part[half][r]);
+                    }
+                }
+            }
+        }
+        const float *scales = (const void *)f4_scales(tile, scaled, first);
+        UNROLL for (uint32_t half = 0; half < 2; half++) UNROLL for (uint32_t r = 0; r < rows; r++)
+            acc[half][r] =
+                _mm256_fmadd_ps(part[half][r], _mm256_loadu_ps(scales + 8 * half), acc[half][r]);
+    }
+    UNROLL for (uint32_t half = 0; half < 2; half++)
+        store_outputs(rows, tile, first_row, half, acc[half]);
+}
+
+INLINE void f4_tile(const float numbers[16], uint32_t scaled, const struct linear_tile *tile)
+{
+    uint32_t row = 0;
+    for (; row + F8_ROWS_MAX <= tile->rows; row += F8_ROWS_MAX)
+        f4_rows(numbers, scaled, F8_ROWS_MAX, tile, row);
+    if (tile->rows - row == 2)
+        f4_rows(numbers, scaled, 2, tile, row);
+    else if (tile->rows - row == 1)
+        f4_rows(numbers, scaled, 1, tile, row);
+}
+
 INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
 {
     uint32_t row = 0;
@@ -601,10 +660,12 @@ INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
+#define FLOAT_TILE(index, type, number, bits, scaled, table)                                       \
     void linear_avx2_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
-        if ((scaled) > 0)                                                                          \
+        if ((table) != 0)                                                                          \
+            f4_tile(f4_numbers[table], scaled, tile);                                              \
+        else if ((scaled) > 0)                                                                     \
             f8_tile(scaled, tile);                                                                 \
         else                                                                                       \
             float_tile(PACKED_##type, tile);                                                       \

@@ -417,11 +417,47 @@ INLINE void f8_rows(uint32_t scaled, uint32_t rows, const struct linear_tile *ti
     store_outputs(rows, tile, first_row, acc);
 }
 
-/* `scaled`: 0, or columns per scale of an F8 type. */
+/* NF4_64, FP4_64. */
+INLINE void f4_rows(const float numbers[16], uint32_t scaled, uint32_t rows,
+                    const struct linear_tile *tile, uint32_t first_row)
+{
+    const size_t stride = tile->x_stride_bytes;
+    const char *x = (const char *)tile->x + first_row * stride;
+    const __m512 table = _mm512_loadu_ps(numbers);
+    __m512 acc[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        const uint8_t *pair = f4_pair(tile, scaled, first);
+        __m512 part[ROWS_MAX];
+        UNROLL for (uint32_t r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
+        for (uint32_t c = 0; c < PACKED_COLUMNS; c += 2, pair += PACKED_F4_PAIR_BYTES) {
+            __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)pair));
+            UNROLL for (uint32_t o = 0; o < 2; o++)
+            {
+                /* The lowest four bits of an index count. */
+                __m512 weights =
+                    _mm512_permutexvar_ps(o == 0 ? both : _mm512_srli_epi32(both, 4), table);
+                UNROLL for (uint32_t r = 0; r < rows; r++)
+                {
+                    const float *xr = (const void *)(x + r * stride);
+                    part[r] = _mm512_fmadd_ps(weights, _mm512_set1_ps(xr[first + c + o]), part[r]);
+                }
+            }
+        }
+        __m512 scale = _mm512_loadu_ps((const void *)f4_scales(tile, scaled, first));
+        UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_fmadd_ps(part[r], scale, acc[r]);
+    }
+    store_outputs(rows, tile, first_row, acc);
+}
+
+/* `scaled`: 0, or columns per f32 scale; nibbles of NF4_64 and FP4_64. */
 INLINE void any_float_rows(enum packed_kind kind, uint32_t scaled, uint32_t rows,
                            const struct linear_tile *tile, uint32_t first_row)
 {
-    if (scaled > 0)
+    if (kind == PACKED_NF4_64 || kind == PACKED_FP4_64)
+        f4_rows(f4_numbers[kind == PACKED_NF4_64 ? GGML_FLOATS_NF4 : GGML_FLOATS_FP4], scaled, rows,
+                tile, first_row);
+    else if (scaled > 0)
         f8_rows(scaled, rows, tile, first_row);
     else
         float_rows(kind, rows, tile, first_row);
@@ -466,7 +502,7 @@ INLINE void float_rest(enum packed_kind kind, uint32_t scaled, const struct line
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
+#define FLOAT_TILE(index, type, number, bits, scaled, table)                                       \
     OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
     {                                                                                              \
         float_rest(PACKED_##type, scaled, tile, first_row);                                        \

@@ -16,7 +16,7 @@
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
+#define FLOAT_TILE(index, type, number, bits, scaled, table)                                       \
     void linear_neon_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
         float_tile(PACKED_##type, scaled, tile);                                                   \

@@ -471,11 +471,64 @@ INLINE void f8_rows(uint32_t scaled, uint32_t rows, const struct linear_tile *ti
     UNROLL for (uint32_t v = 0; v < VECTORS; v++) store_outputs(rows, tile, first_row, v, acc[v]);
 }
 
-/* `scaled`: 0, or columns per scale of an F8 type. */
+/* Numbers of the nibbles of four outputs in the even column of a pair, or the odd one: each byte of a float by a
+ * look-up in the table's 64 bytes. */
+INLINE float32x4_t f4_floats(uint8x16x4_t table, uint8x16_t codes, uint32_t vector, uint32_t o)
+{
+    static const uint8_t places[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    static const uint8_t bytes[16] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
+    uint8x16_t nibbles = o == 0 ? vandq_u8(codes, vdupq_n_u8(15)) : vshrq_n_u8(codes, 4);
+    uint8x16_t wide =
+        vqtbl1q_u8(nibbles, vaddq_u8(vld1q_u8(places), vdupq_n_u8((uint8_t)(4 * vector))));
+    return vreinterpretq_f32_u8(vqtbl4q_u8(table, vorrq_u8(vshlq_n_u8(wide, 2), vld1q_u8(bytes))));
+}
+
+/* NF4_64, FP4_64: all sixteen outputs of `rows` rows, at most four. */
+INLINE void f4_rows(const float numbers[16], uint32_t scaled, uint32_t rows,
+                    const struct linear_tile *tile, uint32_t first_row)
+{
+    const size_t stride = tile->x_stride_bytes;
+    const char *x = (const char *)tile->x + first_row * stride;
+    const uint8x16x4_t table = vld1q_u8_x4((const void *)numbers);
+    float32x4_t acc[VECTORS][ROWS_MAX];
+    UNROLL for (uint32_t v = 0; v < VECTORS; v++) UNROLL for (uint32_t r = 0; r < rows; r++)
+        acc[v][r] = vdupq_n_f32(0.0f);
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        const uint8_t *pair = f4_pair(tile, scaled, first);
+        const uint8_t *scales = f4_scales(tile, scaled, first);
+        float32x4_t part[VECTORS][ROWS_MAX];
+        UNROLL for (uint32_t v = 0; v < VECTORS; v++) UNROLL for (uint32_t r = 0; r < rows; r++)
+            part[v][r] = vdupq_n_f32(0.0f);
+        for (uint32_t c = 0; c < PACKED_COLUMNS; c++) {
+            uint8x16_t codes = vld1q_u8(pair + c / 2 * PACKED_F4_PAIR_BYTES);
+            UNROLL for (uint32_t v = 0; v < VECTORS; v++)
+            {
+                float32x4_t weights = f4_floats(table, codes, v, c % 2);
+                UNROLL for (uint32_t r = 0; r < rows; r++)
+                {
+                    const float *xr = (const void *)(x + r * stride);
+                    part[v][r] = vfmaq_n_f32(part[v][r], weights, xr[first + c]);
+                }
+            }
+        }
+        UNROLL for (uint32_t v = 0; v < VECTORS; v++)
+        {
+            float32x4_t scale = vreinterpretq_f32_u8(vld1q_u8(scales + 16 * v));
+            UNROLL for (uint32_t r = 0; r < rows; r++) acc[v][r] =
+                vfmaq_f32(acc[v][r], part[v][r], scale);
+        }
+    }
+    UNROLL for (uint32_t v = 0; v < VECTORS; v++) store_outputs(rows, tile, first_row, v, acc[v]);
+}
+
+/* `scaled`: 0, or columns per f32 scale; nibbles of NF4_64 and FP4_64. */
 INLINE void any_float_rows(enum packed_kind kind, uint32_t scaled, uint32_t rows,
                            const struct linear_tile *tile, uint32_t first_row)
 {
-    if (scaled > 0)
+    if (kind == PACKED_NF4_64 || kind == PACKED_FP4_64)
+        f4_rows(f4_numbers[kind == PACKED_NF4_64 ? GGML_FLOATS_NF4 : GGML_FLOATS_FP4], scaled, rows,
+                tile, first_row);
+    else if (scaled > 0)
         f8_rows(scaled, rows, tile, first_row);
     else
         float_rows(kind, rows, tile, first_row);

@@ -16,7 +16,7 @@
  *            at its end: sum += s * d, then sum -= n * dmin,
  *            where isum and imin already include the integer sub-scales
  *
- * Float kinds: a partial sum per 32 columns, added to the running sum; F8 types: times the scale.
+ * Float kinds: a partial sum per 32 columns, added to the running sum; types with f32 scales: times the scale.
  */
 #include "worker/backend/cpu/kernels/linear_portable.h"
 
@@ -103,7 +103,7 @@ static void plain_block(const struct packed_shape *shape, const uint8_t *block,
         if (shape->minimum) {
             float minimum = load_f16(scales + 32, row);
             minimum = shape->zero ? -minimum * scale : minimum;
-            if (shape->center)
+            if (shape->center && !shape->zero)
                 minimum += (float)shape->center * scale;
             sums[row] += minimum * x->sum;
         } else if (shape->center) {
@@ -257,6 +257,30 @@ static void f8_tile(uint32_t scaled, const struct linear_tile *tile)
     }
 }
 
+/* NF4_64, FP4_64. */
+static void f4_tile(const float numbers[16], uint32_t scaled, const struct linear_tile *tile)
+{
+    for (uint32_t r = 0; r < tile->rows; r++) {
+        const float *x = (const void *)((const char *)tile->x + r * tile->x_stride_bytes);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            float sum = 0.0f;
+            for (uint32_t first = 0; first < tile->columns; first += COLUMNS) {
+                const uint8_t *unit = tile->group + first / scaled * PACKED_F4_UNIT_BYTES(scaled);
+                const uint8_t *codes = unit + PACKED_F8_SCALE_BYTES + ROWS * (first % scaled) / 2;
+                float scale, part = 0.0f;
+                memcpy(&scale, unit + sizeof scale * row, sizeof scale);
+                for (uint32_t c = 0; c < COLUMNS; c++)
+                    part +=
+                        numbers[codes[PACKED_F4_PAIR_BYTES * (c / 2) + row] >> (c % 2 * 4) & 15] *
+                        x[first + c];
+                sum += part * scale;
+            }
+            size_t at = r * tile->out_stride + row;
+            tile->out[at] = tile->add ? tile->add[at] + sum : sum;
+        }
+    }
+}
+
 #define QUANT_TILE(index, type, ...)                                                               \
     void linear_portable_##type(const struct linear_tile *tile)                                    \
     {                                                                                              \
@@ -265,10 +289,12 @@ static void f8_tile(uint32_t scaled, const struct linear_tile *tile)
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
+#define FLOAT_TILE(index, type, number, bits, scaled, table)                                       \
     void linear_portable_##type(const struct linear_tile *tile)                                    \
     {                                                                                              \
-        if ((scaled) > 0)                                                                          \
+        if ((table) != 0)                                                                          \
+            f4_tile(ggml_float_numbers(GGML_##type), scaled, tile);                                \
+        else if ((scaled) > 0)                                                                     \
             f8_tile(scaled, tile);                                                                 \
         else                                                                                       \
             float_tile(PACKED_##type, tile);                                                       \

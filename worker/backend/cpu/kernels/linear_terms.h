@@ -135,4 +135,17 @@ INLINE const uint8_t *f8_pair(const struct linear_tile *tile, uint32_t scaled, u
            column % scaled / 2 * PACKED_F8_PAIR_BYTES;
 }
 
+/* The same of NF4_64 and FP4_64, and the numbers of their nibbles. */
+INLINE const uint8_t *f4_scales(const struct linear_tile *tile, uint32_t scaled, uint32_t column)
+{
+    return tile->group + (size_t)(column / scaled) * PACKED_F4_UNIT_BYTES(scaled);
+}
+INLINE const uint8_t *f4_pair(const struct linear_tile *tile, uint32_t scaled, uint32_t column)
+{
+    return f4_scales(tile, scaled, column) + PACKED_F8_SCALE_BYTES +
+           column % scaled / 2 * PACKED_F4_PAIR_BYTES;
+}
+static const float f4_numbers[][16] = {
+    [GGML_FLOATS_NF4] = {GGML_NF4_NUMBERS}, [GGML_FLOATS_FP4] = {GGML_FP4_NUMBERS}};
+
 #endif

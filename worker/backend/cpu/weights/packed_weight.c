@@ -35,12 +35,14 @@ struct packed_shape packed_weight_shape(enum ggml_type type)
                                      .unit_bytes = PACKED_UNIT_BYTES(                              \
                                          bits_, PACKED_BLOCKS(columns), span_, minimum_, table_),  \
                                      .unit_columns = columns};
-#define FLOAT_SHAPE(kind_, name, number, bytes, scaled_)                                           \
+#define FLOAT_SHAPE(kind_, name, number, bits_, scaled_, table_)                                   \
     case GGML_##name:                                                                              \
         return (struct packed_shape){.kind = PACKED_##name,                                        \
+                                     .bits = bits_,                                                \
                                      .scaled = scaled_,                                            \
-                                     .unit_bytes = (scaled_) > 0 ? PACKED_F8_UNIT_BYTES(scaled_)   \
-                                                                 : PACKED_ROWS * (bytes),          \
+                                     .unit_bytes = (table_) != 0   ? PACKED_F4_UNIT_BYTES(scaled_) \
+                                                   : (scaled_) > 0 ? PACKED_F8_UNIT_BYTES(scaled_) \
+                                                                   : PACKED_ROWS * (bits_) / 8,    \
                                      .unit_columns = (scaled_) > 0 ? (scaled_) : 1};
         GGML_QUANT_LIST(QUANT_SHAPE)
         GGML_FLOAT_LIST(FLOAT_SHAPE)
@@ -179,6 +181,8 @@ static void fill_quantized_row(const struct packed_weight *weight, enum ggml_typ
             fill_factor(&scales, row, unit == 0, factors);
         for (uint32_t i = 0; sign_offset != 0 && i < shape.unit_columns; i++)
             quants[i] = (int16_t)(quants[i] - sign_offset);
+        if (sign_offset != 0 && shape.zero) /* an integer */
+            scales.minimum = ggml_f32_to_f16(ggml_f16_to_f32(scales.minimum) - sign_offset);
         for (uint32_t block = 0; block < shape.blocks; block++) {
             uint8_t *planes = group + block * shape.block_bytes;
             fill_planes(shape.bits, quants + PACKED_COLUMNS * block, row, planes);
@@ -222,6 +226,21 @@ static void fill_f8_row(const struct packed_weight *weight, enum ggml_type type,
     }
 }
 
+/* One row of a group of NF4_64 or FP4_64, whose blocks have their nibbles in the same order. */
+static void fill_f4_row(const struct packed_weight *weight, enum ggml_type type,
+                        const uint8_t *source, uint32_t row, uint8_t *group)
+{
+    struct packed_shape shape = packed_weight_shape(type);
+    for (uint32_t unit = 0; unit < weight->columns / shape.scaled; unit++) {
+        memcpy(group + sizeof(float) * row, source, sizeof(float));
+        source += sizeof(float);
+        uint8_t *out = group + PACKED_F8_SCALE_BYTES + row;
+        for (uint32_t c = 0; c < shape.scaled; c += 2, out += PACKED_F4_PAIR_BYTES)
+            *out = *source++;
+        group += shape.unit_bytes;
+    }
+}
+
 uint32_t packed_weight_group_rows(const struct packed_weight *weight, uint32_t group)
 {
     uint32_t left = weight->rows - group % weight->groups * PACKED_ROWS;
@@ -240,12 +259,13 @@ void packed_weight_fill_rows(const struct packed_weight *weight, enum ggml_type 
     if (count < PACKED_ROWS)
         memset(out, 0, weight->group_bytes);
     bool scaled = packed_weight_shape(type).scaled > 0;
+    bool nibbles = packed_weight_shape(type).bits == 4;
     if (weight->kind == PACKED_F32)
         fill_float_group(rows, row_bytes, count, weight->columns, 4, out);
     else if (!weight->quantized && !scaled)
         fill_float_group(rows, row_bytes, count, weight->columns, 2, out);
     for (uint32_t row = 0; row < count && scaled; row++)
-        fill_f8_row(weight, type, rows + row * row_bytes, row, out);
+        (nibbles ? fill_f4_row : fill_f8_row)(weight, type, rows + row * row_bytes, row, out);
     for (uint32_t row = 0; row < count && weight->quantized; row++)
         fill_quantized_row(weight, type, rows + row * row_bytes, row, out);
 }

@@ -28,9 +28,10 @@
  *   2  64 bytes for quads 0..3, 64 for 4..7, bit pair q % 4; next value bits  128 bytes
  *   1  64 bytes, bit q; the value's top bit                                   64 bytes
  *
- * A float group keeps its element width: [columns][16]. A group of F8 types is a run of units:
+ * A float group keeps its element width: [columns][16]. A group of types with f32 scales is a run of units:
  *
- *   unit   f32 scale[16], then [columns / 2][16][2] E4M3 bytes: both columns of a pair side by side.
+ *   unit   f32 scale[16], then of NF4_64 and FP4_64 [columns / 2][16] bytes, the even column's nibble low;
+ *          of F8 types [columns / 2][16][2] E4M3 bytes: both columns of a pair side by side.
  *          The scale of a row with a NaN in the unit is NaN, as each of its products is, so that
  *          kernels need not look for NaNs.
  */
@@ -43,7 +44,7 @@
 
 #include "proto/gguf_file.h"
 
-#define PACKED_LAYOUT_VERSION 6u
+#define PACKED_LAYOUT_VERSION 7u
 #define PACKED_ROWS           16u
 #define PACKED_COLUMNS        32u /* of a block */
 
@@ -74,17 +75,19 @@ enum packed_kind {
 #define PACKED_FACTOR_BYTES(span, table)                                                           \
     (GGML_SCALES(table, span) == GGML_SCALES_E4M3 ? 4u * PACKED_ROWS : 0u)
 
-/* F8 types: bytes of a unit, and of a pair of its columns. */
+/* Types with f32 scales: bytes of a unit, and of a pair of its columns. */
 #define PACKED_F8_SCALE_BYTES         (4u * PACKED_ROWS)
 #define PACKED_F8_PAIR_BYTES          (2u * PACKED_ROWS)
 #define PACKED_F8_UNIT_BYTES(columns) (PACKED_F8_SCALE_BYTES + PACKED_ROWS * (columns))
+#define PACKED_F4_PAIR_BYTES          PACKED_ROWS
+#define PACKED_F4_UNIT_BYTES(columns) (PACKED_F8_SCALE_BYTES + PACKED_ROWS * (columns) / 2u)
 
 struct packed_shape {
     enum packed_kind kind;
-    bool quantized; /* false: floats */
-    bool minimum;   /* or a zero point */
-    bool zero;      /* what the minimum is */
-    uint32_t bits;
+    bool quantized;        /* false: floats */
+    bool minimum;          /* or a zero point */
+    bool zero;             /* what the minimum is */
+    uint32_t bits;         /* quantized, or with f32 scales */
     uint32_t span;         /* columns per scale */
     uint32_t table;        /* of ggml_type_list.h */
     uint32_t scales;       /* GGML_SCALES_… */
@@ -92,7 +95,7 @@ struct packed_shape {
     uint32_t factor_bytes; /* at the beginning of a group */
     uint32_t block_bytes;
     uint32_t center; /* subtracted from a value, of A8 while packing: its bytes are signed then */
-    uint32_t scaled; /* F8 types: columns of a unit, else 0 */
+    uint32_t scaled; /* types with f32 scales: columns of a unit, else 0 */
     uint32_t unit_bytes; /* float kinds without scales: of one column */
     uint32_t unit_columns;
 };

@@ -16,7 +16,7 @@
  *     weight_values(w, j)                      the same in f32
  *
  * A float row is read in units of WEIGHT_FLOATS columns, weight_float_stride(columns) of them a row,
- * padded with zeros: sixteen bytes, of F8 types eight and their scale.
+ * padded with zeros: sixteen bytes, of F8 types eight and their scale, of those with nibbles four and their scale.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -33,7 +33,7 @@ layout(constant_id = WEIGHT_KIND_CONSTANT) const uint WEIGHT_KIND = 0;
 
 /* WEIGHT_Q4_0 and so on. */
 #define QUANT_KIND(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) const uint WEIGHT_##name = kind;
-#define FLOAT_KIND(kind, name, number, bytes, scaled) const uint WEIGHT_##name = kind;
+#define FLOAT_KIND(kind, name, number, bits, scaled, table) const uint WEIGHT_##name = kind;
 GGML_QUANT_LIST(QUANT_KIND)
 GGML_FLOAT_LIST(FLOAT_KIND)
 
@@ -47,7 +47,8 @@ const uint WEIGHT_BLOCK = 32;
 #define SPAN_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? span :
 #define MINIMUM_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? minimum :
 #define SPAN_BLOCKS_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? (span + 31) / 32 :
-#define SCALED_OF(kind, name, number, bytes, scaled) WEIGHT_KIND == kind ? scaled :
+#define SCALED_OF(kind, name, number, bits, scaled, table) WEIGHT_KIND == kind ? scaled :
+#define FLOATS_OF(kind, name, number, bits, scaled, table) WEIGHT_KIND == kind ? table :
 #define CENTER_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? center :
 #define SCALES_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? GGML_SCALES(table, span) :
 #define BYTES_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? (GGML_BYTE_SCALES(columns, table) ? 1 : 0) :
@@ -332,8 +333,10 @@ vec4 weight_values(WeightBlock w, uint j)
 
 /* --- float kinds --- */
 
-/* Columns per scale of an F8 type; 0: no scales. */
+/* Columns per f32 scale; 0: no scales. */
 const uint WEIGHT_SCALED = GGML_FLOAT_LIST(SCALED_OF) 0;
+/* Of kinds whose nibbles stand for the numbers of a table: GGML_FLOATS_…. */
+const uint WEIGHT_FLOAT_TABLE = GGML_FLOAT_LIST(FLOATS_OF) 0;
 /* Columns of a unit. */
 const uint WEIGHT_FLOATS = WEIGHT_KIND == WEIGHT_F32 ? 4 : 8;
 
@@ -342,9 +345,32 @@ uint weight_float_stride(uint columns)
     return (columns + WEIGHT_FLOATS - 1) / WEIGHT_FLOATS;
 }
 
-/* A unit of a float row, at row * weight_float_stride(columns) + i. F8 types: bytes in xy, the scale in z. */
+const float NF4_NUMBERS[16] = float[](GGML_NF4_NUMBERS);
+const float FP4_NUMBERS[16] = float[](GGML_FP4_NUMBERS);
+
+/* Four numbers of the kind's table, from number 4 * i on; `i` is a constant. */
+vec4 float_numbers(const uint i)
+{
+    if (WEIGHT_FLOAT_TABLE == GGML_FLOATS_NF4)
+        return vec4(NF4_NUMBERS[4 * i], NF4_NUMBERS[4 * i + 1], NF4_NUMBERS[4 * i + 2], NF4_NUMBERS[4 * i + 3]);
+    return vec4(FP4_NUMBERS[4 * i], FP4_NUMBERS[4 * i + 1], FP4_NUMBERS[4 * i + 2], FP4_NUMBERS[4 * i + 3]);
+}
+
+/* The number of a nibble, chosen by comparisons, as in table_numbers(). */
+float float_number(uint code)
+{
+    vec4 low = (code & 4) == 0 ? float_numbers(0) : float_numbers(1);
+    vec4 high = (code & 4) == 0 ? float_numbers(2) : float_numbers(3);
+    vec4 four = (code & 8) == 0 ? low : high;
+    vec2 two = (code & 2) == 0 ? four.xy : four.zw;
+    return (code & 1) == 0 ? two.x : two.y;
+}
+
+/* A unit of a float row, at row * weight_float_stride(columns) + i. Types with scales: bytes in xy, the scale in z. */
 uvec4 weight_load_floats(WeightMatrix matrix, uint index)
 {
+    if (WEIGHT_FLOAT_TABLE != 0)
+        return uvec4(Weight4Bytes(matrix.codes).at[index], 0, Weight4Bytes(matrix.scales).at[index / max(WEIGHT_SCALED / 8, 1u)], 0);
     if (WEIGHT_SCALED > 0)
         return uvec4(Weight8Bytes(matrix.codes).at[index],
                      Weight4Bytes(matrix.scales).at[index / max(WEIGHT_SCALED / 8, 1u)], 0);
@@ -354,6 +380,11 @@ uvec4 weight_load_floats(WeightMatrix matrix, uint index)
 /* Values 4 * i .. 4 * i + 3 of a loaded unit; i < WEIGHT_FLOATS / 4. */
 vec4 weight_floats(uvec4 bytes, uint i)
 {
+    if (WEIGHT_FLOAT_TABLE != 0) {
+        uint codes = bytes.x >> 16 * i;
+        return vec4(float_number(codes), float_number(codes >> 4), float_number(codes >> 8), float_number(codes >> 12)) *
+               uintBitsToFloat(bytes.z);
+    }
     if (WEIGHT_SCALED > 0) {
         uint word = i == 0 ? bytes.x : bytes.y;
         vec2 even = vec2(weight_f8_halves(word)), odd = vec2(weight_f8_halves(word >> 8));

@@ -31,8 +31,8 @@ static const struct vulkan_weight_facts weight_facts[] = {
               GGML_BYTE_SCALES(columns, table)                                                     \
                   ? VULKAN_SCALES_BYTES                                                            \
                   : (enum vulkan_weight_scales)GGML_SCALES(table, span)},
-#define FLOAT_FACTS(kind, name, number, bytes, scaled)                                             \
-    [kind] = {GGML_##name, false, false, false, 8 * (bytes), 0, scaled, 0, VULKAN_SCALES_HALF},
+#define FLOAT_FACTS(kind, name, number, bits, scaled, table)                                       \
+    [kind] = {GGML_##name, false, false, false, bits, 0, scaled, 0, VULKAN_SCALES_HALF},
     GGML_QUANT_LIST(QUANT_FACTS) GGML_FLOAT_LIST(FLOAT_FACTS)
 #undef QUANT_FACTS
 #undef FLOAT_FACTS
@@ -201,7 +201,7 @@ static void pack_simple_row(const struct vulkan_weight_facts *facts, const uint8
     }
 }
 
-/* Types of groups of 64 or 128 columns with a scale and perhaps a minimum or zero point. */
+/* Types of GGML_IS_GROUP(). */
 static void pack_group_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
                            uint32_t columns, struct vulkan_weight_arrays out)
 {
@@ -219,7 +219,7 @@ static void pack_group_row(const struct vulkan_weight_facts *facts, const uint8_
     }
 }
 
-/* A8, A8_64: subtracting 128 makes its codes signed; the minimum grows by 128 scales instead. */
+/* A8, A8_64, Z8: subtracting 128 makes codes signed; the minimum grows by 128 scales instead, and a zero point decreases as codes do. */
 static void pack_signed_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
                             uint32_t columns, struct vulkan_weight_arrays out)
 {
@@ -229,7 +229,8 @@ static void pack_signed_row(const struct vulkan_weight_facts *facts, const uint8
         struct ggml_scales scales;
         ggml_unpack_quants(facts->type, source, quants);
         ggml_unpack_scales(facts->type, source, &scales);
-        float minimum = ggml_f16_to_f32(scales.minimum) + 128.0f * ggml_f16_to_f32(scales.scale);
+        float minimum = ggml_f16_to_f32(scales.minimum);
+        minimum += facts->zero ? -128.0f : 128.0f * ggml_f16_to_f32(scales.scale);
         store_u16(out.scales, scales.scale);
         store_u16(out.scales + 2, ggml_f32_to_f16(minimum));
         for (uint32_t e = 0; e < block.elements; e++)
@@ -285,6 +286,19 @@ static void pack_f8_row(const struct vulkan_weight_facts *facts, const uint8_t *
     }
 }
 
+/* NF4_64, FP4_64. */
+static void pack_f4_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
+                        uint32_t columns, struct vulkan_weight_arrays out)
+{
+    const struct ggml_block block = ggml_type_block(facts->type);
+    for (uint32_t column = 0; column < columns; column += block.elements, source += block.bytes) {
+        memcpy(out.scales, source, sizeof(float));
+        memcpy(out.codes, source + sizeof(float), block.elements / 2);
+        out.scales += sizeof(float);
+        out.codes += block.elements / 2;
+    }
+}
+
 void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source, uint32_t row_count,
                                uint32_t columns, const struct vulkan_weight_arrays *out)
 {
@@ -299,7 +313,7 @@ void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source,
         if (bytes.scales != 0)
             at.scales = out->scales + r * bytes.scales;
         if (!facts.quantized && facts.span > 0) {
-            pack_f8_row(&facts, row, columns, at);
+            (facts.code_bits == 4 ? pack_f4_row : pack_f8_row)(&facts, row, columns, at);
         } else if (!facts.quantized) {
             memcpy(at.codes, row, source_bytes);
             memset(at.codes + source_bytes, 0, bytes.codes - source_bytes);
@@ -307,7 +321,7 @@ void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source,
             pack_table_row(&facts, row, columns, at);
         } else if (GGML_SIGN_OFFSET(facts.code_bits, facts.minimum) != 0) {
             pack_signed_row(&facts, row, columns, at);
-        } else if (GGML_IS_GROUP(ggml_type_block(facts.type).elements)) {
+        } else if (ggml_type_layout(facts.type).group) {
             pack_group_row(&facts, row, columns, at);
         } else if (ggml_type_block(facts.type).elements == VULKAN_WEIGHT_BLOCK_COLUMNS) {
             pack_simple_row(&facts, row, columns, at);

@@ -39,7 +39,7 @@
 #include "proto/gguf_file.h"
 
 /* A vault's manifest must match it. */
-#define VULKAN_WEIGHT_LAYOUT_VERSION 6u
+#define VULKAN_WEIGHT_LAYOUT_VERSION 7u
 #define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
 #define VULKAN_WEIGHT_ALIGN_BYTES    16u
 

@@ -107,6 +107,10 @@ static uint8_t *random_rows(struct test_random *random, enum ggml_type type, uin
             uint8_t *top = rows + at + layout.offset + 2 * i + 1;
             *top = (uint8_t)((*top & 0x8f) | 0x10 | (*top & 0x0c));
         }
+    for (uint64_t at = 0; at < bytes && layout.zero; at += layout.bytes) {
+        uint16_t zero = ggml_f32_to_f16((float)(rows[at + layout.offset + 2] & 15));
+        memcpy(rows + at + layout.offset + 2, &zero, sizeof zero);
+    }
     return rows;
 }
 
