@@ -312,7 +312,7 @@ def deepseek_vl_v2_features(config, t, pixels):
     return np.concatenate([view, t["view_seperator"][None], view])
 
 
-def cubic_weights(size, out):
+def averaged_cubic_weights(size, out):
     """[out, size] weights of resizing by averaged cubic convolution, a = -0.5, as torch's bicubic with antialias has them."""
     scale = size / out
     d = np.abs(np.arange(size)[None] + 0.5 - (np.arange(out)[:, None] + 0.5) * scale) / max(scale, 1.0)
@@ -322,7 +322,7 @@ def cubic_weights(size, out):
 
 def cubic_table(table, side):
     """[side, side, values] of a table [lines, columns, values]."""
-    weights = cubic_weights(len(table), side)
+    weights = averaged_cubic_weights(len(table), side)
     return np.einsum("ls,ct,stv->lcv", weights, weights, table)
 
 
