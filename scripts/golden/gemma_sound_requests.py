@@ -18,16 +18,18 @@ import transformers
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/api"))
 from conformer_scenes import FAMILIES  # noqa: E402
-from vision_folder import CHARACTERS, FIRST_CHARACTER, GEMMA3N_SOUND, GEMMA4_SOUND, SPECIAL  # noqa: E402
+from vision_folder import CHARACTERS, FIRST_CHARACTER, GEMMA3N_SOUND, GEMMA4_SOUND, GEMMA4_SOUND_WIDE, SPECIAL  # noqa: E402
 
+GEMMA4 = {"extractor": "Gemma4AudioFeatureExtractor", "edges": ("", "<|audio>", "<audio|>", "")}
 FORMS = {
     "gemma3n_sound": GEMMA3N_SOUND | {"extractor": "Gemma3nAudioFeatureExtractor",
                                       "edges": ("\n\n", "<start_of_audio>", "<end_of_audio>", "\n\n")},
-    "gemma4_sound": GEMMA4_SOUND | {"extractor": "Gemma4AudioFeatureExtractor", "edges": ("", "<|audio>", "<audio|>", "")},
+    "gemma4_sound": GEMMA4_SOUND | GEMMA4,
+    "gemma4_sound_wide": GEMMA4_SOUND_WIDE | GEMMA4,
 }
 QUESTION = "What sounds?"
 CHARACTER_IDS = {character: FIRST_CHARACTER + i for i, character in enumerate(CHARACTERS + GEMMA3N_SOUND["characters"])}
-CLIPS = {"gemma3n_sound": (4, 5, 6, 7, 8, 9), "gemma4_sound": (2, 5, 6, 7, 8, 9)}
+CLIPS = {"gemma3n_sound": (4, 5, 6, 7, 8, 9), "gemma4_sound": (2, 5, 6, 7, 8, 9), "gemma4_sound_wide": (7, 9)}
 RED = (200, 30, 30)  # of an image of 36 x 24 pixels
 
 
@@ -73,7 +75,7 @@ def main():
         model.load_state_dict({key: w.float() for key, w in stored.items()}, strict=False)
         assert not missing, missing
         model.tie_weights()
-        prompts = {str(clip): [clip] for clip in CLIPS[name]} | {"two": [7, 9]} | ({"image": [8]} if family.IMAGES else {})
+        prompts = {str(clip): [clip] for clip in CLIPS[name]} | {"two": [7, 9]} | ({"image": [8]} if name == "gemma4_sound" else {})
         recorded[name] = {prompt: answer(model, family, form, prompt, clips) for prompt, clips in prompts.items()}
         print(name, {prompt: made["ids"].count(family.TOKENS["sound"]) for prompt, made in recorded[name].items()}, transformers.__version__)
     pathlib.Path(sys.argv[1]).write_text(json.dumps(recorded, separators=(",", ":")).replace('},"', '},\n"') + "\n", encoding="ascii")

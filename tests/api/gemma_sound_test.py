@@ -8,10 +8,10 @@ import pytest
 
 from audio_test import OPTIONS, ask, check, clip, refused, sound, wav
 from shoal_server import BUILD, ROOT, ShoalServer
-from vision_folder import GEMMA3N_SOUND, GEMMA4_SOUND, data_uri, image_part, make_folder, png
+from vision_folder import GEMMA3N_SOUND, GEMMA4_SOUND, GEMMA4_SOUND_WIDE, data_uri, image_part, make_folder, png
 
 ANSWERS = json.loads((ROOT / "tests/golden/audio/gemma_requests.json").read_text(encoding="ascii"))
-FORMS = {"gemma3n_sound": GEMMA3N_SOUND, "gemma4_sound": GEMMA4_SOUND}
+FORMS = {"gemma3n_sound": GEMMA3N_SOUND, "gemma4_sound": GEMMA4_SOUND, "gemma4_sound_wide": GEMMA4_SOUND_WIDE}
 CLIPS = {"two": [7, 9], "image": [8]}
 
 pytestmark = pytest.mark.skipif(not (BUILD / "shoal-av").exists(), reason="built without FFmpeg's libraries")

@@ -151,6 +151,9 @@ GEMMA4_SOUND = GEMMA4 | {
     "audio_marker": "<|audio|>",
     "whole_processor": {"feature_extractor": {"feature_extractor_type": "Gemma4AudioFeatureExtractor", "feature_size": 16}},
 }
+GEMMA4_SOUND_WIDE = GEMMA4_SOUND | {
+    "whole_processor": {"feature_extractor": {"feature_extractor_type": "Gemma4AudioFeatureExtractor", "feature_size": 20}},
+}
 GEMMA3N_SOUND = {
     "special": {"<start_of_audio>": 85, "<end_of_audio>": 88, "<audio_soft_token>": 89},
     "characters": "\n",
