@@ -10,6 +10,7 @@
 #include "worker/schedule/worker_process.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/checkpoint_files.h"
@@ -20,6 +21,7 @@
 #include "worker/backend/host/thread_pool.h"
 #include "worker/cache/kv_budget.h"
 #include "worker/model/model.h"
+#include "worker/model/target_drafter.h"
 #include "worker/schedule/draft_loading.h"
 #include "worker/schedule/end_marks.h"
 #include "worker/schedule/frontend_link.h"
@@ -174,6 +176,15 @@ static void adapt_to_encoder(struct worker_process *process)
         adapted->step_tokens = context + adapted->max_sequences;
 }
 
+/* Of the adapters that there are; on the device they take as much or less. */
+static uint64_t adapter_memory_bytes(const struct worker_options *options)
+{
+    struct stat memory;
+    if (options->adapter_fd < 0 || fstat(options->adapter_fd, &memory) != 0)
+        return 0;
+    return memory.st_blocks > 0 ? (uint64_t)memory.st_blocks * 512 : 0; /* stat()'s unit */
+}
+
 /* Logit rows of a step: those of all sequences, and enough for the drafts of one; every row if
  * vectors are pooled. */
 static uint32_t logit_rows(const struct worker_process *process)
@@ -192,34 +203,36 @@ static void create_backend(struct worker_process *process)
 {
     const struct worker_options *options = process->options;
     bool pools = options->pooling != POOLING_OFF;
-    process->backend_options =
-        (struct backend_options){.threads = own_threads(options),
-                                 .cpu_tier = options->cpu_tier,
-                                 .activation_bits = options->activation_bits,
-                                 .vulkan = {.device = options->devices.devices[0].index,
-                                            .tier_limit = options->vulkan_tier,
-                                            .work = process->work,
-                                            .validation = options->vulkan_validation != 0,
-                                            .batch_invariant = options->batch_invariant != 0,
-                                            .pipeline_cache = options->pipeline_cache},
-                                 .device_workers = options->device_workers,
-                                 .profile = options->profile != 0,
-                                 .heartbeat = &frontend_link_gauges(process->link)->heartbeat,
-                                 .drop_source_pages = true,
-                                 .has_vault = options->weights_fd >= 0,
-                                 .vault_fd = options->weights_fd,
-                                 .vault_send_fd = options->weights_send_fd,
-                                 .checkpoint = model_fingerprint(process->model),
-                                 .beside = process->draft.plan,
-                                 .beside_rows = DRAFT_MODEL_ROWS,
-                                 .verify_weights = options->verify_weights != 0,
-                                 .kv_type = options->kv_cache_type,
-                                 .kv_share_percent = options->kv_cache_share,
-                                 .step_depth = pools ? 1 : options->step_depth,
-                                 .keeps_logits = pools,
-                                 .adapters = options->adapter_fd >= 0,
-                                 .max_step_rows = options->step_tokens,
-                                 .max_logit_rows = logit_rows(process)};
+    process->backend_options = (struct backend_options){
+        .threads = own_threads(options),
+        .cpu_tier = options->cpu_tier,
+        .activation_bits = options->activation_bits,
+        .vulkan = {.device = options->devices.devices[0].index,
+                   .tier_limit = options->vulkan_tier,
+                   .work = process->work,
+                   .validation = options->vulkan_validation != 0,
+                   .batch_invariant = options->batch_invariant != 0,
+                   .pipeline_cache = options->pipeline_cache},
+        .device_workers = options->device_workers,
+        .profile = options->profile != 0,
+        .heartbeat = &frontend_link_gauges(process->link)->heartbeat,
+        .drop_source_pages = true,
+        .has_vault = options->weights_fd >= 0,
+        .vault_fd = options->weights_fd,
+        .vault_send_fd = options->weights_send_fd,
+        .checkpoint = model_fingerprint(process->model),
+        .beside = process->draft.plan,
+        .beside_context = process->draft.drafter ? process->draft.drafter->context_plan : NULL,
+        .beside_rows = DRAFT_MODEL_ROWS,
+        .verify_weights = options->verify_weights != 0,
+        .kv_type = options->kv_cache_type,
+        .kv_share_percent = options->kv_cache_share,
+        .step_depth = pools ? 1 : options->step_depth,
+        .keeps_logits = pools,
+        .adapters = options->adapter_fd >= 0,
+        .adapter_bytes = adapter_memory_bytes(options),
+        .max_step_rows = options->step_tokens,
+        .max_logit_rows = logit_rows(process)};
     if (options->devices.count > 1) {
         process->backend_options.stage_count = options->devices.count;
         for (uint32_t i = 0; i < options->devices.count; i++)

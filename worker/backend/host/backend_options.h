@@ -65,9 +65,10 @@ struct backend_options {
     /* Blocks of keys and values are the lender's too, whose plan has the same KV layout and kv_blocks; steps of
      * both are never under way at once. */
     bool shares_kv;
-    /* NULL, or a plan whose weights take memory of the device too, in steps of beside_rows rows. For
-     * choose_kv_bytes() */
+    /* NULL, or plans whose weights take memory of the device too, in steps of beside_rows rows: of a drafter, and of its
+     * second pass. For choose_kv_bytes() */
     const struct plan *beside;
+    const struct plan *beside_context;
     uint32_t beside_rows;
     bool verify_weights; /* verify the vault's contents against its checksums; reads all of it */
     /* NULL, or a counter that grows while a step is computed or waited for, so that a long step is
@@ -85,7 +86,9 @@ struct backend_options {
                            * keep states */
     /* Places of deferred rows (struct step_sequence), if the plan has recurrent state; 0: none. */
     uint32_t deferred_places;
-    bool adapters;             /* adapter_load() may be called; CPUs need not be told */
+    bool adapters; /* adapter_load() may be called; CPUs need not be told */
+    uint64_t
+        adapter_bytes; /* of the adapters that are there before load(). For choose_kv_bytes() */
     struct kept_pools kept;    /* memory for these blocks and slots */
     const struct plan *vision; /* model_vision_plan(), must outlive the backend; NULL: no images */
     uint32_t max_patch_rows;   /* of a batch of images, <= LIMIT_PATCH_ROWS */

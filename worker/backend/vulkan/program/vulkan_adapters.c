@@ -9,6 +9,23 @@
 
 #include "proto/must.h"
 
+#define USUAL_RANK 64u
+
+static uint64_t table_bytes(const struct plan *plan)
+{
+    return (plan->weight_count + 1ull) * LIMIT_ADAPTERS * sizeof(struct vulkan_adapter_pair);
+}
+
+static uint64_t low_bytes(uint32_t max_rows, uint32_t rank)
+{
+    return (uint64_t)max_rows * OP_WEIGHTS_MAX * rank * sizeof(float);
+}
+
+uint64_t vulkan_adapters_bytes(const struct plan *plan, uint32_t max_rows)
+{
+    return table_bytes(plan) + low_bytes(max_rows, USUAL_RANK);
+}
+
 enum result vulkan_adapters_create(const struct vulkan_device *device, const struct plan *plan,
                                    uint32_t max_rows, struct vulkan_adapters **created,
                                    struct error_text *error)
@@ -19,8 +36,7 @@ enum result vulkan_adapters_create(const struct vulkan_device *device, const str
         .plan = plan,
         .max_rows = max_rows,
         .users = must_alloc(plan->weight_count + 1, sizeof *adapters->users)};
-    uint64_t bytes =
-        (plan->weight_count + 1ull) * LIMIT_ADAPTERS * sizeof(struct vulkan_adapter_pair);
+    uint64_t bytes = table_bytes(plan);
     enum result result = vulkan_buffer_create(device, VULKAN_UPLOAD, bytes, "the table of adapters",
                                               &adapters->table, error);
     if (result != RESULT_OK) {
@@ -51,8 +67,7 @@ static enum result reserve_rank(struct vulkan_adapters *adapters, uint32_t rank,
         return RESULT_OK;
     struct vulkan_buffer low;
     enum result result =
-        vulkan_buffer_create(adapters->device, VULKAN_DEVICE,
-                             (uint64_t)adapters->max_rows * OP_WEIGHTS_MAX * rank * sizeof(float),
+        vulkan_buffer_create(adapters->device, VULKAN_DEVICE, low_bytes(adapters->max_rows, rank),
                              "products with adapters", &low, error);
     if (result != RESULT_OK)
         return result;

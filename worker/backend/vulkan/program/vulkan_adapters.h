@@ -23,6 +23,8 @@ struct vulkan_adapters {
 enum result vulkan_adapters_create(const struct vulkan_device *device, const struct plan *plan,
                                    uint32_t max_rows, struct vulkan_adapters **adapters,
                                    struct error_text *error) RESULT_CHECKED;
+/* Memory beside the adapters' own matrices, if the widest has USUAL_RANK. */
+uint64_t vulkan_adapters_bytes(const struct plan *plan, uint32_t max_rows);
 void vulkan_adapters_destroy(struct vulkan_adapters *adapters); /* NULL is allowed */
 
 /* While no step is in flight; recordings made before are not valid afterwards. The slot is empty.

@@ -155,16 +155,25 @@ static uint64_t weight_bytes(const struct plan *plan)
     return bytes;
 }
 
-/* Of the plan that is loaded beside, the weights that this one has not. */
-static uint64_t beside_weight_bytes(const struct plan *plan, const struct plan *beside)
+static bool has_weight(const struct plan *plan, const struct plan_weight *weight)
 {
+    for (uint32_t w = 0; plan && w < plan->weight_count; w++)
+        if (plan->weights[w].data == weight->data)
+            return true;
+    return false;
+}
+
+/* Of the plans that are loaded beside, the weights that this one has not. */
+static uint64_t beside_weight_bytes(const struct plan *plan, const struct backend_options *options)
+{
+    const struct plan *beside = options->beside, *context = options->beside_context;
     uint64_t bytes = 0;
-    for (uint32_t w = 0; w < beside->weight_count; w++) {
-        uint32_t same = 0;
-        while (same < plan->weight_count && plan->weights[same].data != beside->weights[w].data)
-            same++;
-        bytes += same == plan->weight_count ? beside->weights[w].data_bytes : 0;
-    }
+    for (uint32_t w = 0; beside && w < beside->weight_count; w++)
+        bytes += has_weight(plan, &beside->weights[w]) ? 0 : beside->weights[w].data_bytes;
+    for (uint32_t w = 0; context && w < context->weight_count; w++)
+        bytes += has_weight(plan, &context->weights[w]) || has_weight(beside, &context->weights[w])
+                     ? 0
+                     : context->weights[w].data_bytes;
     return bytes;
 }
 
@@ -185,6 +194,11 @@ static uint64_t step_bytes(const struct plan *plan, const struct backend_options
     uint64_t tensors = tensor_bytes(plan, options->max_step_rows, options->max_logit_rows);
     if (options->beside)
         tensors += tensor_bytes(options->beside, options->beside_rows, options->max_logit_rows);
+    if (options->beside_context)
+        tensors +=
+            tensor_bytes(options->beside_context, options->beside_rows, options->max_logit_rows);
+    if (options->adapters)
+        tensors += options->adapter_bytes + vulkan_adapters_bytes(plan, options->max_step_rows);
     for (uint32_t w = 0; w < plan->weight_count; w++) {
         uint64_t unpacked = (uint64_t)plan->weights[w].rows * plan->weights[w].columns * 2;
         if (unpacked > largest && unpacked <= VULKAN_LINEAR_UNPACKED_MAX)
@@ -221,7 +235,7 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
         .weights_bytes =
             weight_bytes(plan) + (options->vision ? weight_bytes(options->vision) : 0) +
             (options->vision && options->vision->sound ? weight_bytes(options->vision->sound) : 0) +
-            (options->beside ? beside_weight_bytes(plan, options->beside) : 0),
+            beside_weight_bytes(plan, options),
         .step_bytes = step_bytes(plan, options),
         .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
         .share_percent = options->kv_share_percent,
