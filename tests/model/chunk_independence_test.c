@@ -19,11 +19,11 @@
 #include "proto/must.h"
 #include "tests/support/model_runner.h"
 
-#define SMOLLM2    "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
-#define GEMMA3     "build/cache/models/gemma-3-270m-q4_k_m.gguf"
-#define TOKENS_MAX 640u
-#define COMPARED   12u /* the last positions of the sequence, whose logits are kept */
-#define NEIGHBOURS 2u
+#define SMOLLM2     "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
+#define GEMMA3      "build/cache/models/gemma-3-270m-q4_k_m.gguf"
+#define TOKENS_MAX  640u
+#define COMPARED    12u /* the last positions of the sequence, whose logits are kept */
+#define ROWS_BESIDE 2u
 
 struct scene {
     struct model_runner *runner;
@@ -42,7 +42,7 @@ static struct scene *make_scene(const char *path, uint32_t tokens, uint32_t thre
     struct scene *scene = must_alloc(1, sizeof(*scene));
     struct model_runner_options options = {.threads = threads,
                                            .quantization = *quantization,
-                                           .sequences = 1 + NEIGHBOURS,
+                                           .sequences = 1 + ROWS_BESIDE,
                                            .sequence_tokens = TOKENS_MAX,
                                            .step_rows = TOKENS_MAX};
     scene->runner = model_runner_create(path, &options);
@@ -79,9 +79,9 @@ static void run(struct scene *scene, uint32_t slot, const uint32_t *chunks, uint
         uint32_t count = chunks[i % chunk_count];
         count = count < scene->tokens - from ? count : scene->tokens - from;
         uint32_t skip = first_kept > from ? first_kept - from : 0;
-        struct model_runner_part parts[1 + NEIGHBOURS];
+        struct model_runner_part parts[1 + ROWS_BESIDE];
         uint32_t part_count = 0;
-        for (uint32_t s = 0; s < 1 + NEIGHBOURS; s++) {
+        for (uint32_t s = 0; s < 1 + ROWS_BESIDE; s++) {
             uint32_t rows = s % 3 + 1; /* one neighbour decodes, one prefills */
             if (s == slot)
                 parts[part_count++] =
@@ -104,7 +104,7 @@ static void run(struct scene *scene, uint32_t slot, const uint32_t *chunks, uint
         from += count;
     }
     if (with_neighbours)
-        for (uint32_t s = 0; s < 1 + NEIGHBOURS; s++)
+        for (uint32_t s = 0; s < 1 + ROWS_BESIDE; s++)
             if (s != slot)
                 model_runner_reset(scene->runner, s);
 }
