@@ -44,16 +44,7 @@ static void open_trial(struct trial *t, struct plan_op op, enum cpu_tier tier)
 {
     struct error_text error = {""};
     struct plan *plan = plan_sketch_plan(t->sketch);
-    plan_sketch_append(t->sketch,
-                       (struct plan_op){.stem = OP_patch_rows,
-                                        .inputs = {PLAN_NONE, PLAN_NONE},
-                                        .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
-                                        .output = t->pixels,
-                                        .params.patch_rows = {.frames = 2, .gain = 1.0f}});
-    plan_sketch_append(t->sketch, op);
-    plan->logits = PLAN_NONE;
-    plan->stage_ends[0] = 1;
-    plan->stage_ends[1] = 2;
+    plan_sketch_stages(t->sketch, t->pixels, 2, op);
     const struct backend_options options = {
         .vision = plan, .max_patch_rows = ROWS_MAX, .feature_rows = ROWS_MAX};
     must(thread_pool_create(2, &t->pool, &error) == RESULT_OK);

@@ -189,6 +189,21 @@ void plan_sketch_append_op(struct plan_sketch *sketch, enum op_stem stem, plan_t
     plan_sketch_append(sketch, op);
 }
 
+void plan_sketch_stages(struct plan_sketch *sketch, plan_tensor_id pixels, uint32_t frames,
+                        struct plan_op op)
+{
+    plan_sketch_append(sketch,
+                       (struct plan_op){.stem = OP_patch_rows,
+                                        .inputs = {PLAN_NONE, PLAN_NONE},
+                                        .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                        .output = pixels,
+                                        .params.patch_rows = {.frames = frames, .gain = 1.0f}});
+    plan_sketch_append(sketch, op);
+    sketch->plan.logits = PLAN_NONE;
+    sketch->plan.stage_ends[0] = 1;
+    sketch->plan.stage_ends[1] = 2;
+}
+
 void plan_sketch_set_kv(struct plan_sketch *s, uint32_t layers, uint32_t kv_heads,
                         uint32_t head_dim, uint32_t window)
 {

@@ -35,6 +35,9 @@ void plan_sketch_append(struct plan_sketch *sketch, struct plan_op op);
 void plan_sketch_append_op(struct plan_sketch *sketch, enum op_stem stem, plan_tensor_id x,
                            plan_tensor_id y, plan_tensor_id out, const plan_weight_id *weights,
                            uint32_t count, union op_params params);
+/* A plan without logits of two stages: patch_rows of `frames` into `pixels`, then `op`. */
+void plan_sketch_stages(struct plan_sketch *sketch, plan_tensor_id pixels, uint32_t frames,
+                        struct plan_op op);
 /* One KV group of `layers` layers, window 0 for all positions. */
 void plan_sketch_set_kv(struct plan_sketch *sketch, uint32_t layers, uint32_t kv_heads,
                         uint32_t head_dim, uint32_t window);

@@ -1,7 +1,7 @@
 /*
  * Tells when a worker process on a device has ended, before it can be reaped (shm/device_work.h): no
- * thread of it runs any more, and its device has finished all work that it submitted. On an H200 that is
- * within 10 ms of a SIGKILL, where the process can be reaped after 0.1 to 1.4 s.
+ * thread of it runs any more, and its device has finished all work that it submitted. On an H200 that was
+ * within 27 ms of a SIGKILL, where the process could be reaped after 1.1 to 1.5 s (README.md).
  *
  * It is a hint: an end that it misses is seen when the process can be reaped.
  */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "worker/model/build/clipped_blocks.h"
-#include "worker/model/build/computed_rows.h"
+#include "worker/plan/float_dot.h"
 
 #define KERNEL         3u /* taps of the convolutions over maps, along each axis */
 #define WIDER          4u /* the feed-forward part than the residual */
@@ -202,8 +202,8 @@ static plan_weight_id add_distances(struct plan_builder *b, const struct vision_
                     signals + (size_t)j * hidden);
     for (uint32_t row = 0; read && row < hidden; row++)
         for (uint32_t j = 0; j < seen; j++)
-            keys[(size_t)j * hidden + row] = computed_rows_dot(
-                matrix + (size_t)row * hidden, signals + (size_t)j * hidden, hidden);
+            keys[(size_t)j * hidden + row] =
+                float_dot(matrix + (size_t)row * hidden, signals + (size_t)j * hidden, hidden);
     if (keys && (!matrix || !signals))
         plan_builder_refuse(b, "no memory for keys of distances");
     free(matrix);

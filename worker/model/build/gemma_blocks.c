@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "worker/model/build/computed_rows.h"
+#include "worker/plan/float_dot.h"
 
 void gemma_blocks_per_layer_inputs(struct plan_builder *b, const struct model_config *c,
                                    plan_tensor_id x, plan_tensor_id inputs)
@@ -69,7 +69,7 @@ static void embed(const struct modality_rows *r, const float *row, const float *
     uint32_t columns = r->tokens.columns;
     norm_floats(row, norm, columns, r->tokens.epsilon, normed);
     for (uint32_t h = 0; h < r->hidden; h++)
-        out[h] = computed_rows_dot(normed, matrix + (size_t)h * columns, columns);
+        out[h] = float_dot(normed, matrix + (size_t)h * columns, columns);
     norm_floats(out, NULL, r->hidden, r->tokens.epsilon, out);
 }
 

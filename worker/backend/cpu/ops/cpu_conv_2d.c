@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "worker/backend/cpu/ops/cpu_dot.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
+#include "worker/plan/float_dot.h"
 
 /* The map of one tile. */
 struct map {
@@ -71,7 +71,7 @@ static void add_tap(const struct conv_2d_params *shape, bool depthwise, const fl
         return;
     }
     for (uint32_t o = 0; o < shape->out.channels; o++)
-        out[o] += cpu_dot(kernel + ((size_t)o * taps + tap) * channels, point, channels);
+        out[o] += float_dot(kernel + ((size_t)o * taps + tap) * channels, point, channels);
 }
 
 static void convolve_row(const struct cpu_step *step, const struct plan_op *op,

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "proto/limits.h"
-#include "worker/backend/cpu/ops/cpu_dot.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
+#include "worker/plan/float_dot.h"
 
 /* weights[count] of rows [first, first + count), the last of which is `row` itself. */
 static void weigh(const struct cpu_step *step, const struct plan_op *op, uint32_t row,
@@ -25,8 +25,8 @@ static void weigh(const struct cpu_step *step, const struct plan_op *op, uint32_
     for (uint32_t j = 0; j < count; j++) {
         const float *key =
             cpu_step_row(step, op->inputs[0], row + 1 - count + j) + params->keys + column;
-        float score = params->scale * cpu_dot(query, key, head_dim) +
-                      cpu_dot(query, distances + (size_t)j * wide, head_dim);
+        float score = params->scale * float_dot(query, key, head_dim) +
+                      float_dot(query, distances + (size_t)j * wide, head_dim);
         if (params->soft_cap > 0.0f)
             score = params->soft_cap * tanhf(score / params->soft_cap);
         weights[j] = score;

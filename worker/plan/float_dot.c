@@ -1,11 +1,11 @@
 /*
  * Sums in lanes, so that a compiler may take several numbers at a time without changing the order.
  */
-#include "worker/backend/cpu/ops/cpu_dot.h"
+#include "worker/plan/float_dot.h"
 
 #define LANES 16u
 
-float cpu_dot(const float *a, const float *b, uint32_t count)
+float float_dot(const float *a, const float *b, uint32_t count)
 {
     float parts[LANES] = {0}, sum = 0.0f;
     uint32_t i = 0;
