@@ -16,19 +16,18 @@
 #include "worker/backend/cpu/kernels/linear_avx512.h"
 #include "worker/backend/cpu/kernels/row_simd.h"
 
+#define OTHER_KERNELS                                                                              \
+    .quantize = row_simd_quantize, .rms_norm = row_simd_rms_norm,                                  \
+    .layer_norm = row_simd_layer_norm, .gate = row_simd_gate, .soft_cap = row_simd_soft_cap,       \
+    .to_f16 = row_simd_to_f16, .attention = attention_simd
+
 static const struct cpu_kernels avx2_kernels = {
     .tier = CPU_TIER_AVX2,
     .name = "avx2",
 #define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx2_##type,
     .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
 #undef LINEAR_ROW
-    .quantize = row_simd_quantize,
-    .rms_norm = row_simd_rms_norm,
-    .layer_norm = row_simd_layer_norm,
-    .gate = row_simd_gate,
-    .soft_cap = row_simd_soft_cap,
-    .to_f16 = row_simd_to_f16,
-    .attention = attention_simd,
+    OTHER_KERNELS,
 };
 
 /* Only products are much faster with 512 bits; the other kernels are those of the AVX2 tier. */
@@ -38,13 +37,7 @@ static const struct cpu_kernels avx512_kernels = {
 #define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx512_##type,
     .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
 #undef LINEAR_ROW
-    .quantize = row_simd_quantize,
-    .rms_norm = row_simd_rms_norm,
-    .layer_norm = row_simd_layer_norm,
-    .gate = row_simd_gate,
-    .soft_cap = row_simd_soft_cap,
-    .to_f16 = row_simd_to_f16,
-    .attention = attention_simd,
+    OTHER_KERNELS,
 };
 
 /* Floats and few rows are those of the AVX-512 tier, whose bits these products have. */
@@ -57,13 +50,7 @@ static const struct cpu_kernels amx_kernels = {
     .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(FLOAT_ROW)},
 #undef LINEAR_ROW
 #undef FLOAT_ROW
-    .quantize = row_simd_quantize,
-    .rms_norm = row_simd_rms_norm,
-    .layer_norm = row_simd_layer_norm,
-    .gate = row_simd_gate,
-    .soft_cap = row_simd_soft_cap,
-    .to_f16 = row_simd_to_f16,
-    .attention = attention_simd,
+    OTHER_KERNELS,
 };
 
 #define AMX_TILE             (1u << 24) /* CPUID leaf 7, EDX */
