@@ -161,13 +161,16 @@ def test_trained_drafters_of_the_demo_model_are_mostly_right(model, words, least
     questions = [one for one in questions if one["pictures"]][:50] + [one for one in questions if not one["pictures"]]
     with ShoalServer(*words, "--device", "cpu", model=model) as server:
         server.wait_ready()
-        for question in questions:
-            body = demo_model.chat_body(question, logprobs=True, top_logprobs=2)
-            drafted, plain = (server.request("POST", "/v1/chat/completions", body | {"speculation": on}) for on in (True, False))
-            assert drafted.status == plain.status == 200, drafted.body + plain.body
-            assert drafted.json["choices"] == plain.json["choices"]
-        values = server.metrics()
-    drafts, first = values["vllm:spec_decode_num_drafts_total"], values['vllm:spec_decode_num_accepted_tokens_per_pos_total{position="0"}']
+        for _ in range(4):
+            for question in questions:
+                body = demo_model.chat_body(question, logprobs=True, top_logprobs=2)
+                drafted, plain = (server.request("POST", "/v1/chat/completions", body | {"speculation": on}) for on in (True, False))
+                assert drafted.status == plain.status == 200, drafted.body + plain.body
+                assert drafted.json["choices"] == plain.json["choices"]
+            values = server.metrics()
+            drafts, first = values["vllm:spec_decode_num_drafts_total"], values['vllm:spec_decode_num_accepted_tokens_per_pos_total{position="0"}']
+            if drafts >= 20:
+                break
     assert drafts > 0 and first >= least * drafts - 2 * (drafts * least * (1 - least)) ** 0.5
 
 
